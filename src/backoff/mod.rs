@@ -1,0 +1,68 @@
+//! How long to wait before the n-th retry: pure strategies, given a chance.
+
+use crate::tree::Tree;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait before each retry. Pure: no state, no clock, no randomness of its own, so asking
+/// never advances anything and one value serves all records at once.
+pub trait Backoff: Send + Sync {
+    /// The wait before retry number `retry` (1 is the first), or `None` when there is no such retry.
+    ///
+    /// `chance` in `[0, 1]` places the wait within the jitter; 1.0 is the longest. A stated maximum
+    /// is never exceeded, jitter included. `retry` 0 is read as 1.
+    fn wait(&self, retry: u32, chance: f64) -> Option<Duration>;
+
+    /// How many retries there are; `None` when the backoff never ends by itself.
+    fn retries(&self) -> Option<u32>;
+
+    /// The strategy as a chain prints it, such as `exponential`.
+    fn describe(&self) -> Tree {
+        Tree::opaque("backoff")
+    }
+}
+
+/// How many waits the worst case adds up before it calls the sum endless.
+const MAX_SUMMED: u32 = 100_000;
+
+/// The longest time that all waits of `backoff` take together, at the highest chance; `None` when
+/// the backoff never ends, or goes on for more than 100,000 retries.
+pub fn worst_case(backoff: &dyn Backoff) -> Option<Duration> {
+    let retries = backoff.retries().filter(|retries| *retries <= MAX_SUMMED)?;
+    (1..=retries)
+        .map_while(|retry| backoff.wait(retry, 1.0))
+        .try_fold(Duration::ZERO, |sum, wait| Some(sum.saturating_add(wait)))
+}
+
+/// A backoff that can be shared and whose type is known at run time only.
+#[derive(Clone)]
+pub struct SharedBackoff(Arc<dyn Backoff>);
+
+impl SharedBackoff {
+    /// Shares `backoff`.
+    pub fn new(backoff: impl Backoff + 'static) -> Self {
+        SharedBackoff(Arc::new(backoff))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Backoff for SharedBackoff {
+    fn wait(&self, retry: u32, chance: f64) -> Option<Duration> {
+        self.0.wait(retry, chance)
+    }
+
+    fn retries(&self) -> Option<u32> {
+        self.0.retries()
+    }
+
+    fn describe(&self) -> Tree {
+        self.0.describe()
+    }
+}
+
+impl fmt::Debug for SharedBackoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.describe())
+    }
+}

@@ -1,0 +1,200 @@
+//! The value of a chain built from configuration, whose types are known at run time only.
+
+use crate::outcome::Failure;
+use bytes::Bytes;
+use std::any::Any;
+use std::fmt;
+
+/// What a stage of an erased chain yields.
+///
+/// `Debug` shows the variant and sizes, never the data.
+#[non_exhaustive]
+pub enum Value {
+    /// No value: a null key, a tombstone.
+    Null,
+    /// Bytes.
+    Bytes(Bytes),
+    /// Text.
+    Text(String),
+    /// Kafka's `Short`.
+    Short(i16),
+    /// Kafka's `Integer`.
+    Integer(i32),
+    /// Kafka's `Long`.
+    Long(i64),
+    /// Kafka's `Float`.
+    Float(f32),
+    /// Kafka's `Double`.
+    Double(f64),
+    /// Kafka's `Boolean`.
+    Boolean(bool),
+    /// Kafka's `UUID`.
+    Uuid(uuid::Uuid),
+    /// The entries of Kafka's `List`, nulls included.
+    List(Vec<Value>),
+    /// A JSON document.
+    Json(serde_json::Value),
+    /// A CloudEvent, boxed because it is large.
+    #[cfg(feature = "cloudevents")]
+    CloudEvent(Box<cloudevents::Event>),
+    /// An inner exception handling took an error.
+    Failed(Box<Failure>),
+    /// A type that a user registered.
+    Other(Box<dyn Any + Send + Sync>),
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bytes(_) => "bytes",
+            Value::Text(_) => "string",
+            Value::Short(_) => "short",
+            Value::Integer(_) => "integer",
+            Value::Long(_) => "long",
+            Value::Float(_) => "float",
+            Value::Double(_) => "double",
+            Value::Boolean(_) => "boolean",
+            Value::Uuid(_) => "uuid",
+            Value::List(_) => "list",
+            Value::Json(_) => "json",
+            #[cfg(feature = "cloudevents")]
+            Value::CloudEvent(_) => "cloudevent",
+            Value::Failed(_) => "failure",
+            Value::Other(_) => "a registered type",
+        }
+    }
+
+    /// The value as a `T`, or the value back when it is something else. Allocates nothing.
+    ///
+    /// A boxed CloudEvent is taken as `Event` or as `Box<Event>`; a registered type by its own
+    /// type; `Value` itself is always possible.
+    pub fn take<T: Any>(self) -> Result<T, Value> {
+        match self {
+            Value::Bytes(v) => cast(v, Value::Bytes),
+            Value::Text(v) => cast(v, Value::Text),
+            Value::Short(v) => cast(v, Value::Short),
+            Value::Integer(v) => cast(v, Value::Integer),
+            Value::Long(v) => cast(v, Value::Long),
+            Value::Float(v) => cast(v, Value::Float),
+            Value::Double(v) => cast(v, Value::Double),
+            Value::Boolean(v) => cast(v, Value::Boolean),
+            Value::Uuid(v) => cast(v, Value::Uuid),
+            Value::List(v) => cast(v, Value::List),
+            Value::Json(v) => cast(v, Value::Json),
+            #[cfg(feature = "cloudevents")]
+            Value::CloudEvent(v) if is::<T, cloudevents::Event>() => {
+                cast(*v, |v| Value::CloudEvent(Box::new(v)))
+            }
+            #[cfg(feature = "cloudevents")]
+            Value::CloudEvent(v) => cast(v, Value::CloudEvent),
+            Value::Failed(v) => cast(v, Value::Failed),
+            Value::Other(v) => v.downcast::<T>().map(|v| *v).map_err(Value::Other),
+            Value::Null => Err(Value::Null),
+        }
+        .or_else(|value| cast(value, |value| value))
+    }
+}
+
+#[cfg(feature = "cloudevents")]
+fn is<T: Any, U: Any>() -> bool {
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>()
+}
+
+/// `value` as a `T` if that is what it is, else `back` of it. The compiler removes the detour.
+fn cast<V: Any, T: Any>(value: V, back: impl FnOnce(V) -> Value) -> Result<T, Value> {
+    let mut slot = Some(value);
+    if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut::<Option<T>>()
+        && let Some(taken) = found.take()
+    {
+        return Ok(taken);
+    }
+    Err(slot.map_or(Value::Null, back))
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bytes(bytes) => write!(f, "bytes({})", bytes.len()),
+            Value::Text(text) => write!(f, "string({})", text.len()),
+            Value::List(list) => f.debug_list().entries(list).finish(),
+            Value::Failed(failure) => write!(f, "failure({failure})"),
+            other => f.write_str(other.type_name()),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($type:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$type> for Value {
+            #[inline]
+            fn from(value: $type) -> Self {
+                Value::$variant(value)
+            }
+        }
+    )*};
+}
+
+from! {
+    Bytes => Bytes, String => Text, i16 => Short, i32 => Integer, i64 => Long, f32 => Float,
+    f64 => Double, bool => Boolean, uuid::Uuid => Uuid, Vec<Value> => List,
+    serde_json::Value => Json, Box<Failure> => Failed,
+}
+
+#[cfg(feature = "cloudevents")]
+impl From<cloudevents::Event> for Value {
+    fn from(event: cloudevents::Event) -> Self {
+        Value::CloudEvent(Box::new(event))
+    }
+}
+
+#[cfg(feature = "cloudevents")]
+impl From<Box<cloudevents::Event>> for Value {
+    fn from(event: Box<cloudevents::Event>) -> Self {
+        Value::CloudEvent(event)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    #[inline]
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_as_what_it_is_and_given_back_otherwise() {
+        assert_eq!(Value::Long(7).take::<i64>().ok(), Some(7));
+        assert!(matches!(Value::Long(7).take::<i32>(), Err(Value::Long(7))));
+        assert!(matches!(
+            Value::Text("a".into()).take::<Value>(),
+            Ok(Value::Text(_))
+        ));
+        #[derive(Debug, PartialEq)]
+        struct Order(u8);
+        assert_eq!(
+            Value::Other(Box::new(Order(1))).take::<Order>().ok(),
+            Some(Order(1))
+        );
+        assert!(matches!(
+            Value::Other(Box::new(Order(1))).take::<u8>(),
+            Err(Value::Other(_))
+        ));
+        assert!(matches!(Value::Null.take::<i64>(), Err(Value::Null)));
+    }
+
+    #[test]
+    fn debug_shows_no_data() {
+        let list = Value::List(vec![
+            Value::Text("hunter2".into()),
+            Value::Long(42),
+            Value::Null,
+        ]);
+        assert_eq!(format!("{list:?}"), "[string(7), long, null]");
+    }
+}
