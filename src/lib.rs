@@ -1,6 +1,7 @@
 //! kafka-chain.
 
 pub mod backoff;
+pub mod decorators;
 pub mod matcher;
 
 mod answer;
