@@ -1,1 +1,3 @@
 //! kafka-chain.
+
+pub mod properties;
