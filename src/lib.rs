@@ -34,3 +34,4 @@ pub use serializer::{
 pub use stage::Stage;
 pub use tree::{MAX_DEPTH, MAX_LENGTH, Tree, TreeError};
 pub use value::Value;
+pub mod properties;
