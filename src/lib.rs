@@ -1,8 +1,10 @@
 //! kafka-chain.
 
 pub mod backoff;
+pub mod config;
 pub mod decorators;
 pub mod matcher;
+pub mod properties;
 
 mod answer;
 mod component;
@@ -34,4 +36,3 @@ pub use serializer::{
 pub use stage::Stage;
 pub use tree::{MAX_DEPTH, MAX_LENGTH, Tree, TreeError};
 pub use value::Value;
-pub mod properties;

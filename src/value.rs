@@ -66,6 +66,62 @@ impl Value {
         }
     }
 
+    /// A value of any type: of one that has a variant as that, of another as [`Value::Other`].
+    #[inline]
+    pub fn of<T: Any + Send + Sync>(value: T) -> Value {
+        let mut slot = Some(value);
+        macro_rules! variants {
+            ($($variant:ident),*) => {$(
+                if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut()
+                    && let Some(taken) = Option::take(found)
+                {
+                    return Value::$variant(taken);
+                }
+            )*};
+        }
+        variants!(
+            Bytes, Text, Short, Integer, Long, Float, Double, Boolean, Uuid, List, Json, Failed
+        );
+        #[cfg(feature = "cloudevents")]
+        variants!(CloudEvent);
+        #[cfg(feature = "cloudevents")]
+        if let Some(found) =
+            (&mut slot as &mut dyn Any).downcast_mut::<Option<cloudevents::Event>>()
+            && let Some(event) = found.take()
+        {
+            return Value::CloudEvent(Box::new(event));
+        }
+        if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut::<Option<Value>>()
+            && let Some(value) = found.take()
+        {
+            return value;
+        }
+        slot.map_or(Value::Null, |value| Value::Other(Box::new(value)))
+    }
+
+    /// The value as a `T`, borrowed, if that is what it is.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        match self {
+            Value::Null => None,
+            Value::Bytes(v) => cast_ref(v),
+            Value::Text(v) => cast_ref(v),
+            Value::Short(v) => cast_ref(v),
+            Value::Integer(v) => cast_ref(v),
+            Value::Long(v) => cast_ref(v),
+            Value::Float(v) => cast_ref(v),
+            Value::Double(v) => cast_ref(v),
+            Value::Boolean(v) => cast_ref(v),
+            Value::Uuid(v) => cast_ref(v),
+            Value::List(v) => cast_ref(v),
+            Value::Json(v) => cast_ref(v),
+            #[cfg(feature = "cloudevents")]
+            Value::CloudEvent(v) => cast_ref(&**v).or_else(|| cast_ref(v)),
+            Value::Failed(v) => cast_ref(v),
+            Value::Other(v) => v.downcast_ref(),
+        }
+        .or_else(|| cast_ref(self))
+    }
+
     /// The value as a `T`, or the value back when it is something else. Allocates nothing.
     ///
     /// A boxed CloudEvent is taken as `Event` or as `Box<Event>`; a registered type by its own
@@ -100,6 +156,11 @@ impl Value {
 #[cfg(feature = "cloudevents")]
 fn is<T: Any, U: Any>() -> bool {
     std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>()
+}
+
+/// The same for references.
+fn cast_ref<V: Any, T: Any>(value: &V) -> Option<&T> {
+    (value as &dyn Any).downcast_ref()
 }
 
 /// `value` as a `T` if that is what it is, else `back` of it. The compiler removes the detour.

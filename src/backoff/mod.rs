@@ -1,5 +1,6 @@
 //! How long to wait before the n-th retry: pure strategies, given a chance.
 
+use crate::error::Error;
 use crate::tree::Tree;
 use std::fmt;
 use std::sync::Arc;
@@ -64,5 +65,30 @@ impl Backoff for SharedBackoff {
 impl fmt::Debug for SharedBackoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.describe())
+    }
+}
+
+/// A retry that is about to wait.
+#[derive(Debug)]
+pub struct RetryEvent<'a> {
+    /// The retry's name or label.
+    pub stage: &'a str,
+    /// What the attempt failed with.
+    pub error: &'a Error,
+    /// How many calls there were so far, the first included.
+    pub attempts: u32,
+    /// How long it waits before the next call.
+    pub wait: Duration,
+}
+
+/// Told of each retry before its wait. It learns what was decided and changes nothing.
+pub trait RetryObserver: Send + Sync {
+    /// A call failed and will be tried again.
+    fn retrying(&self, event: &RetryEvent<'_>);
+}
+
+impl<F: Fn(&RetryEvent<'_>) + Send + Sync> RetryObserver for F {
+    fn retrying(&self, event: &RetryEvent<'_>) {
+        self(event);
     }
 }

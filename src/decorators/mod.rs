@@ -12,7 +12,7 @@ mod retry;
 
 pub use exception_handling::{Erased, ExceptionHandling, Mode, Typed};
 pub use pipe::{IntoPipe, Pipe, Piped};
-pub use retry::{Retry, RetryEvent, RetryObserver};
+pub use retry::Retry;
 
 use crate::backoff::{Backoff, SharedBackoff};
 use crate::deserializer::{BoxDeserializer, Deserializer};

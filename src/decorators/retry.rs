@@ -1,5 +1,5 @@
 use crate::answer::{Answer, BoxFuture};
-use crate::backoff::{Backoff, SharedBackoff};
+use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff};
 use crate::component::Component;
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result, StageName, Status};
@@ -51,32 +51,6 @@ impl fmt::Debug for Policy {
             .field("attempt_timeout", &self.attempt_timeout)
             .field("time_limit", &self.time_limit)
             .finish_non_exhaustive()
-    }
-}
-
-/// A retry that is about to wait.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RetryEvent<'a> {
-    /// The retry's name or label.
-    pub stage: &'a str,
-    /// What the attempt failed with.
-    pub error: &'a Error,
-    /// How many calls there were so far, the first included.
-    pub attempts: u32,
-    /// How long it waits before the next call.
-    pub wait: Duration,
-}
-
-/// Told of each retry before its wait. It learns what was decided and changes nothing.
-pub trait RetryObserver: Send + Sync {
-    /// A call failed and will be tried again.
-    fn retrying(&self, event: &RetryEvent<'_>);
-}
-
-impl<F: Fn(&RetryEvent<'_>) + Send + Sync> RetryObserver for F {
-    fn retrying(&self, event: &RetryEvent<'_>) {
-        self(event);
     }
 }
 

@@ -1,0 +1,356 @@
+//! Which names chains may use.
+
+use super::keys::{ClientKeys, OwnKey};
+use super::names::{by_nearness, is_class, is_slip, kebab, nearest, normal_class, simple_class};
+use super::node::Node;
+use super::spec::{BackoffSpec, Direction, TypeSpec};
+use super::wiring::{self, Configuration};
+use crate::backoff::RetryObserver;
+use crate::deserializer::Deserializer;
+use crate::matcher::{Matcher, SharedMatcher};
+use crate::properties::{Properties, Report};
+use crate::serializer::{Give, Serializer};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// The names that properties may use: types, matchers, backoffs, and keys of others.
+///
+/// `Registry::builtin()` knows the parts of this crate; a user's own join by name or by Java class
+/// name. What is registered later wins over what has the same name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    pub(super) types: Vec<TypeSpec>,
+    pub(super) backoffs: Vec<BackoffSpec>,
+    pub(super) matchers: Vec<(String, SharedMatcher)>,
+    pub(super) own_keys: Vec<OwnKey>,
+    pub(super) application_prefixes: Vec<String>,
+    pub(super) client: Option<Arc<dyn ClientKeys>>,
+    pub(super) retry_observer: Option<Arc<dyn RetryObserver>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.types.iter().map(TypeSpec::name).collect();
+        f.debug_struct("Registry")
+            .field("types", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a type's name means.
+pub(super) enum Named<'r> {
+    Type(&'r TypeSpec),
+    Wrong {
+        message: String,
+        suggestion: Option<String>,
+    },
+}
+
+impl Registry {
+    /// A registry that knows no name.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Adds a type.
+    #[must_use]
+    pub fn with_type(mut self, spec: TypeSpec) -> Self {
+        self.types.retain(|known| known.name != spec.name);
+        self.types.push(spec);
+        self
+    }
+
+    /// Adds a deserializer of one's own under a kebab name or a Java class name, from which it gets
+    /// its node name: `com.example.AesGcmDeserializer` is `aes-gcm`.
+    ///
+    /// The factory reads the keys it needs from its [`Node`] and answers `None` after reporting a
+    /// mistake there.
+    #[must_use]
+    pub fn with_deserializer<D, T>(
+        self,
+        name: &str,
+        factory: impl Fn(&mut Node<'_, '_>) -> Option<D> + Send + Sync + 'static,
+    ) -> Self
+    where
+        D: Deserializer<Output = Option<T>> + 'static,
+        T: Any + Send + Sync,
+    {
+        let spec = self
+            .user_type(name, Direction::Deserializer)
+            .reads(move |node| {
+                let leaf = factory(node)?;
+                Some(node.built(leaf))
+            });
+        self.with_type(spec)
+    }
+
+    /// Adds a serializer of one's own; see [`Registry::with_deserializer`].
+    #[must_use]
+    pub fn with_serializer<S, T>(
+        self,
+        name: &str,
+        factory: impl Fn(&mut Node<'_, '_>) -> Option<S> + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Serializer<Input = T> + 'static,
+        T: Any + Send + Sync,
+        T: for<'g> Give<Given<'g> = Option<&'g T>>,
+    {
+        let spec = self
+            .user_type(name, Direction::Serializer)
+            .writes(move |node| {
+                let leaf = factory(node)?;
+                Some(node.built_writer(leaf))
+            });
+        self.with_type(spec)
+    }
+
+    /// Adds a serializer of one's own that turns bytes into bytes, for a pipe's `to`.
+    #[must_use]
+    pub fn with_bytes_serializer<S>(
+        self,
+        name: &str,
+        factory: impl Fn(&mut Node<'_, '_>) -> Option<S> + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Serializer<Input = [u8]> + 'static,
+    {
+        let spec = self
+            .user_type(name, Direction::Serializer)
+            .writes(move |node| {
+                let leaf = factory(node)?;
+                Some(node.built_bytes_writer(leaf))
+            });
+        self.with_type(spec)
+    }
+
+    /// The type of this name, to complete, or a new one.
+    pub(crate) fn user_type(&self, name: &str, direction: Direction) -> TypeSpec {
+        let is_class_name = name.contains(['.', '$']);
+        let node_name = if is_class_name {
+            kebab(name)
+        } else {
+            name.to_owned()
+        };
+        let of_same_name =
+            |spec: &&TypeSpec| spec.name == node_name && spec.is_users && !spec.goes(direction);
+        let mut spec = self
+            .types
+            .iter()
+            .find(of_same_name)
+            .cloned()
+            .unwrap_or_else(|| TypeSpec {
+                is_users: true,
+                ..TypeSpec::new(node_name)
+            });
+        if is_class_name {
+            spec = spec.class(name, Some(direction));
+        }
+        spec
+    }
+
+    /// Lets another class name stand for a type, such as a team's own decryption class for
+    /// `aes-gcm`.
+    ///
+    /// # Panics
+    /// Never; an alias of a type that is not registered is ignored by lookups, which then name the
+    /// known types.
+    #[must_use]
+    pub fn with_alias(mut self, class: &str, type_name: &str) -> Self {
+        if let Some(spec) = self.types.iter_mut().find(|spec| spec.name == type_name) {
+            spec.classes.push((class.to_owned(), None));
+        }
+        self
+    }
+
+    /// Adds a matcher under a name or a Java class name.
+    #[must_use]
+    pub fn with_matcher(mut self, name: &str, matcher: impl Matcher + 'static) -> Self {
+        self.matchers.retain(|(known, _)| known != name);
+        self.matchers
+            .push((name.to_owned(), SharedMatcher::new(matcher)));
+        self
+    }
+
+    /// Adds a backoff.
+    #[must_use]
+    pub fn with_backoff(mut self, spec: BackoffSpec) -> Self {
+        self.backoffs.retain(|known| known.name != spec.name);
+        self.backoffs.push(spec);
+        self
+    }
+
+    /// Adds a key that is neither a chain's nor the client's, such as the pipeline's.
+    #[must_use]
+    pub fn with_own_key(mut self, key: OwnKey) -> Self {
+        self.own_keys.push(key);
+        self
+    }
+
+    /// Declares that keys with this prefix are the application's own business.
+    #[must_use]
+    pub fn with_application_prefix(mut self, prefix: &str) -> Self {
+        self.application_prefixes.push(prefix.to_owned());
+        self
+    }
+
+    /// Says which keys the Kafka client knows; without, every other key is taken for the client's.
+    #[must_use]
+    pub fn with_client_keys(mut self, client: impl ClientKeys + 'static) -> Self {
+        self.client = Some(Arc::new(client));
+        self
+    }
+
+    /// Tells `observer` of every retry in chains that are built from now on.
+    #[must_use]
+    pub fn with_retry_observer(mut self, observer: impl RetryObserver + 'static) -> Self {
+        self.retry_observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Builds all chains of `properties` and checks every key.
+    ///
+    /// Placeholders are resolved before, by [`Properties::resolve`].
+    ///
+    /// # Errors
+    /// All mistakes in one go, each with file, line, key and reason.
+    pub fn configure(&self, properties: &Properties) -> Result<Configuration, Report> {
+        wiring::configure(self, properties)
+    }
+
+    /// The types, as the documentation lists them.
+    pub fn types(&self) -> &[TypeSpec] {
+        &self.types
+    }
+
+    /// The backoffs, as the documentation lists them.
+    pub fn backoffs(&self) -> &[BackoffSpec] {
+        &self.backoffs
+    }
+
+    /// The keys that are neither a chain's nor the client's.
+    pub fn own_keys(&self) -> &[OwnKey] {
+        &self.own_keys
+    }
+
+    pub(super) fn type_named(&self, written: &str, direction: Direction) -> Named<'_> {
+        let matching: Vec<_> = self
+            .types
+            .iter()
+            .filter_map(|spec| {
+                if spec.name == written {
+                    return Some((spec, None));
+                }
+                let mut classes = spec
+                    .classes
+                    .iter()
+                    .filter(|(class, _)| is_class(written, class));
+                classes.next().map(|(_, direction)| (spec, *direction))
+            })
+            .collect();
+        match matching.as_slice() {
+            [] => self.unknown(written, direction),
+            [(spec, None)] if !spec.goes(direction) => Named::Wrong {
+                message: one_way(spec, direction),
+                suggestion: None,
+            },
+            [(_, Some(class))] if *class != direction => {
+                let (is, wanted) = (class.as_str(), direction.as_str());
+                Named::Wrong {
+                    message: format!("`{written}` is a {is}, but a {wanted} is named here"),
+                    suggestion: other_way(written, *class),
+                }
+            }
+            [(spec, _)] if !spec.goes(direction) => Named::Wrong {
+                message: one_way(spec, direction),
+                suggestion: None,
+            },
+            [(spec, _)] => Named::Type(spec),
+            several => {
+                let classes: Vec<_> = several
+                    .iter()
+                    .flat_map(|(spec, _)| spec.classes.iter())
+                    .filter(|(class, _)| is_class(written, class))
+                    .map(|(class, _)| class.as_str())
+                    .collect();
+                let message = format!(
+                    "`{written}` may be {}: write the full name",
+                    classes.join(" or ")
+                );
+                Named::Wrong {
+                    message,
+                    suggestion: None,
+                }
+            }
+        }
+    }
+
+    fn unknown(&self, written: &str, direction: Direction) -> Named<'_> {
+        if written.is_empty() {
+            let names = self.names(direction, "").join(", ");
+            let message = format!("the type is empty; there are {names}");
+            return Named::Wrong {
+                message,
+                suggestion: None,
+            };
+        }
+        let classes: Vec<_> = self
+            .types
+            .iter()
+            .filter(|spec| spec.goes(direction))
+            .flat_map(|spec| spec.classes.iter())
+            .filter(|(_, of)| of.is_none_or(|of| of == direction))
+            .map(|(class, _)| class.as_str())
+            .collect();
+        let by_class = written.contains(['.', '$']).then(|| {
+            let simple = simple_class(written);
+            let alike = |class: &&&str| is_slip(simple, simple_class(class));
+            nearest(
+                &normal_class(written),
+                classes.iter().filter(alike).copied(),
+            )
+            .or_else(|| classes.iter().find(alike).copied())
+        });
+        let simple = || nearest(written, classes.iter().map(|class| simple_class(class)));
+        let kebabs = self.names(direction, &kebab(written));
+        let suggestion = match by_class {
+            Some(found) => found.map(str::to_owned),
+            None => nearest(written, kebabs.iter().copied())
+                .or_else(simple)
+                .map(str::to_owned),
+        };
+        let message = format!(
+            "there is no {} `{written}`; there are {} (a type of your own must be registered)",
+            direction.as_str(),
+            kebabs.join(", ")
+        );
+        Named::Wrong {
+            message,
+            suggestion,
+        }
+    }
+
+    /// The names of the types that go this way, the nearest to `word` first.
+    fn names(&self, direction: Direction, word: &str) -> Vec<&str> {
+        let going = self.types.iter().filter(|spec| spec.goes(direction));
+        by_nearness(word, going.map(|spec| spec.name.as_str()))
+    }
+}
+
+fn one_way(spec: &TypeSpec, direction: Direction) -> String {
+    format!(
+        "`{}` is no {}; it is a {} only",
+        spec.name,
+        direction.as_str(),
+        direction.other().as_str()
+    )
+}
+
+fn other_way(written: &str, is: Direction) -> Option<String> {
+    let (from, to) = match is {
+        Direction::Deserializer => ("Deserializer", "Serializer"),
+        Direction::Serializer => ("Serializer", "Deserializer"),
+    };
+    written.strip_suffix(from).map(|stem| format!("{stem}{to}"))
+}
