@@ -1,0 +1,3 @@
+//! Both directions of each format.
+
+pub mod json;
