@@ -1,6 +1,7 @@
 //! kafka-chain.
 
 pub mod backoff;
+pub mod codecs;
 pub mod config;
 pub mod decorators;
 pub mod matcher;
