@@ -8,6 +8,7 @@ pub mod matcher;
 pub mod properties;
 
 mod answer;
+mod builtin;
 mod component;
 mod deserializer;
 mod error;

@@ -27,6 +27,7 @@ pub use super::keys::{Key, KeyId, KeyProvider, StaticKeys};
 use super::keys::{NONCE_LEN, Printable, TAG_LEN};
 use crate::answer::Answer;
 use crate::component::Component;
+use crate::config::{KeySpec, Node, TypeSpec};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, ErrorKind, Result, Status};
 use crate::record::Payload;
@@ -249,5 +250,65 @@ impl<'a> Envelope<'a> {
             .and_then(|id| std::str::from_utf8(id).ok());
         id.filter(|id| !id.is_empty())
             .ok_or_else(|| Error::decrypt("the key id is empty or not UTF-8"))
+    }
+}
+
+const KEYS: &[KeySpec] = &[
+    KeySpec::new(
+        "key.file",
+        "path",
+        "The file of keys: one key alone (raw, hex or base64), or a line `id = key` each.",
+    ),
+    KeySpec::new(
+        "key",
+        "secret",
+        "One key, hex or base64, instead of a file; its id is `default`.",
+    ),
+    KeySpec::new(
+        "associated.data",
+        "text",
+        "Binds each message to this text too.",
+    ),
+];
+
+/// The type as properties name it, with keys from a file or from a placeholder.
+pub(crate) fn spec() -> TypeSpec {
+    TypeSpec::new("aes-gcm")
+        .doc("Decrypts or encrypts with AES-GCM: bytes to bytes.")
+        .keys(KEYS)
+        .reads(|node| {
+            let leaf = configured(node)?;
+            Some(node.built(leaf))
+        })
+        .writes(|node| {
+            let leaf = configured(node)?;
+            Some(node.built_bytes_writer(leaf))
+        })
+}
+
+fn configured(node: &mut Node<'_, '_>) -> Option<AesGcm<StaticKeys>> {
+    let (file, key) = (node.text("key.file"), node.text("key"));
+    let data = node.text("associated.data").unwrap_or_default();
+    let (name, keys) = match (file, key) {
+        (Some(file), None) => ("key.file", StaticKeys::from_file(file)),
+        (None, Some(key)) => ("key", StaticKeys::parse("the key", key.as_bytes())),
+        (Some(_), Some(_)) => {
+            node.problem("key", "there is a key.file already: give one of the two");
+            return None;
+        }
+        (None, None) => {
+            node.problem(
+                "key.file",
+                "`aes-gcm` needs its keys: give key.file, or key",
+            );
+            return None;
+        }
+    };
+    match keys {
+        Ok(keys) => Some(AesGcm::new(keys).associated_data(data)),
+        Err(error) => {
+            node.problem(name, error.message().to_owned());
+            None
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::answer::Answer;
 use crate::component::Component;
+use crate::config::TypeSpec;
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result};
 use crate::serializer::{Encoded, Serializer, Target};
@@ -123,4 +124,13 @@ fn refused(error: &serde_json::Error) -> Error {
         Category::Eof => Error::malformed(format!("the JSON document ends early {at}")),
         Category::Syntax | Category::Io => Error::malformed(format!("not a JSON document {at}")),
     }
+}
+/// The type as properties name it: any document, as [`serde_json::Value`].
+pub(crate) fn spec() -> TypeSpec {
+    TypeSpec::new("json")
+        .doc("A JSON document.")
+        .class_stem("org.apache.kafka.connect.json.Json")
+        .class_stem("io.confluent.kafka.serializers.KafkaJson")
+        .reads(|node| Some(node.built(Json::<serde_json::Value>::new())))
+        .writes(|node| Some(node.built_writer(Json::<serde_json::Value>::new())))
 }

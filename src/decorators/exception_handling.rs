@@ -1,5 +1,6 @@
 use crate::answer::Answer;
 use crate::component::Component;
+use crate::config::{Direction, KeySpec, TypeSpec};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, ErrorKind, Result, StageName, Status};
 use crate::matcher::{Matcher, SharedMatcher};
@@ -184,4 +185,36 @@ impl Mode<Value> for Erased {
     fn failed(failure: Box<Failure>) -> Value {
         Value::Failed(failure)
     }
+}
+
+const KEYS: &[KeySpec] = &[
+    KeySpec::part("delegate", "What it wraps."),
+    KeySpec::new(
+        "matcher",
+        "matcher",
+        "Which errors it takes; without it Permanent and Exhausted ones. Never kind `config`.",
+    ),
+];
+
+/// The type as properties name it.
+pub(crate) fn spec() -> TypeSpec {
+    TypeSpec::new("exception-handling")
+        .doc("Turns an error of its delegate into a value that carries the untouched record.")
+        .class(
+            "org.apache.kafka.common.serialization.ExceptionHandlingDeserializer",
+            Some(Direction::Deserializer),
+        )
+        .keys(KEYS)
+        .reads(|node| {
+            let (matcher, delegate) = (node.matcher("matcher"), node.delegate("delegate"));
+            let (matcher, delegate) = (matcher?, delegate?);
+            let mut part = ExceptionHandling::erased(delegate.stage);
+            if let Some(matcher) = matcher {
+                part = part.matcher(matcher);
+            }
+            if let Some(label) = node.label() {
+                part = part.labelled(label.to_owned());
+            }
+            Some(node.built_value(Box::new(part), delegate.yields))
+        })
 }

@@ -14,6 +14,10 @@ pub use exception_handling::{Erased, ExceptionHandling, Mode, Typed};
 pub use pipe::{IntoPipe, Pipe, Piped};
 pub use retry::Retry;
 
+pub(crate) use exception_handling::spec as exception_handling_spec;
+pub(crate) use pipe::spec as pipe_spec;
+pub(crate) use retry::spec as retry_spec;
+
 use crate::backoff::{Backoff, SharedBackoff};
 use crate::deserializer::{BoxDeserializer, Deserializer};
 use crate::serializer::{BoxSerializer, Serializer};

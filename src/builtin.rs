@@ -1,0 +1,48 @@
+//! The ONE list of the names that properties may use.
+
+use crate::codecs;
+use crate::config::{Direction, Registry, TypeSpec};
+use crate::decorators;
+use crate::matcher;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::Any;
+
+impl Registry {
+    /// Every part of this crate under its kebab name, its Java class and KIP-873's name for it.
+    pub fn builtin() -> Self {
+        let registry = Registry::empty()
+            .with_type(decorators::exception_handling_spec())
+            .with_type(decorators::retry_spec())
+            .with_type(decorators::pipe_spec())
+            .with_type(codecs::json::spec())
+            .with_matcher(
+                "org.apache.kafka.common.serialization.ExceptionHandlingDeserializer.MatchAllExceptions",
+                matcher::all(),
+            );
+        #[cfg(feature = "encryption")]
+        let registry = registry.with_type(codecs::encryption::spec());
+        registry
+    }
+
+    /// Adds a type that travels as JSON under a Java class name or a name of one's own, in both
+    /// directions: `with_json::<Order>("com.example.OrderDeserializer")`. A class that ends in
+    /// `Deserializer` names its `Serializer` twin too.
+    #[must_use]
+    pub fn with_json<T>(self, name: &str) -> Self
+    where
+        T: Serialize + DeserializeOwned + Any + Send + Sync,
+    {
+        let mut spec = self.user_type(name, Direction::Deserializer);
+        if let Some(stem) = name
+            .strip_suffix("Deserializer")
+            .filter(|_| name.contains('.'))
+        {
+            spec = spec.class(format!("{stem}Serializer"), Some(Direction::Serializer));
+        }
+        let spec: TypeSpec = spec
+            .reads(|node| Some(node.built(codecs::json::Json::<T>::new())))
+            .writes(|node| Some(node.built_writer(codecs::json::Json::<T>::new())));
+        self.with_type(spec)
+    }
+}
