@@ -367,6 +367,14 @@ pub struct OwnedRecord {
 }
 
 impl OwnedRecord {
+    /// The raw bytes of one half.
+    pub fn part_bytes(&self, part: Part) -> Option<&[u8]> {
+        match part {
+            Part::Key => self.key.as_deref(),
+            Part::Value => self.value.as_deref(),
+        }
+    }
+
     /// The record, borrowed.
     pub fn as_record(&self) -> Record<'_> {
         Record {
