@@ -1,5 +1,21 @@
 //! How long to wait before the n-th retry: pure strategies, given a chance.
 
+mod exponential;
+mod fibonacci;
+mod fixed;
+mod kafka;
+mod limits;
+mod list;
+mod none;
+
+pub use exponential::{Exponential, Jitter};
+pub use fibonacci::Fibonacci;
+pub use fixed::Fixed;
+pub use kafka::Kafka;
+pub use limits::{MAX_ATTEMPTS, MAX_DELAY_SECONDS, MAX_INTERVAL_SECONDS, MAX_WAITS};
+pub use list::List;
+pub use none::NoRetries;
+
 use crate::tree::Tree;
 use std::fmt;
 use std::sync::Arc;

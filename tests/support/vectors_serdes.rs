@@ -271,7 +271,7 @@ fn encoding(input: &Json) -> Option<&str> {
     let both = format!("{direction}.encoding");
     [own, both]
         .iter()
-        .find_map(|key| input["config"][key].as_str())
+        .find_map(|key| input["config"].get(key)?.as_str())
 }
 
 fn part(input: &Json) -> Part {
@@ -394,7 +394,10 @@ fn list_serde(input: &Json) -> Result<String, Stop> {
     let get = |name: &str| {
         let key = key(name);
         let missing = || Stop::Refused(format!("{key} is missing"));
-        input["config"][&key].as_str().ok_or_else(missing)
+        input["config"]
+            .get(&key)
+            .and_then(Json::as_str)
+            .ok_or_else(missing)
     };
     let list = get("type")?;
     if !matches!(
