@@ -1,5 +1,6 @@
 //! The ONE list of the names that properties may use.
 
+use crate::backoff;
 use crate::codecs;
 use crate::config::{Direction, Registry, TypeSpec};
 use crate::decorators;
@@ -15,11 +16,23 @@ impl Registry {
             .with_type(decorators::exception_handling_spec())
             .with_type(decorators::retry_spec())
             .with_type(decorators::pipe_spec())
+            .with_type(codecs::bytes::spec())
+            .with_type(codecs::string::spec())
+            .with_type(codecs::list::spec())
             .with_type(codecs::json::spec())
+            .with_backoff(backoff::exponential_spec())
+            .with_backoff(backoff::kafka_spec())
+            .with_backoff(backoff::fixed_spec())
+            .with_backoff(backoff::fibonacci_spec())
+            .with_backoff(backoff::list_spec())
+            .with_backoff(backoff::none_spec())
             .with_matcher(
                 "org.apache.kafka.common.serialization.ExceptionHandlingDeserializer.MatchAllExceptions",
                 matcher::all(),
             );
+        let registry = codecs::primitives::specs()
+            .into_iter()
+            .fold(registry, Registry::with_type);
         #[cfg(feature = "encryption")]
         let registry = registry.with_type(codecs::encryption::spec());
         registry

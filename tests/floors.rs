@@ -44,8 +44,16 @@ fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     walk(&root, &mut found);
     found.sort();
-    let name = |path: &Path| path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-    found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+    let name = |path: &Path| {
+        path.strip_prefix(&root)
+            .unwrap()
+            .to_string_lossy()
+            .replace('\\', "/")
+    };
+    found
+        .iter()
+        .map(|path| (name(path), fs::read_to_string(path).unwrap()))
+        .collect()
 }
 
 /// The code of a file: without comments, and without its inline tests, which may import anything.
@@ -65,7 +73,9 @@ fn imports(line: &str) -> Vec<String> {
         .map(|(at, found)| {
             let rest = &line[at + found.len()..];
             let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-            rest[..end.unwrap_or(rest.len())].trim_end_matches(':').replace("::", "/")
+            rest[..end.unwrap_or(rest.len())]
+                .trim_end_matches(':')
+                .replace("::", "/")
         })
         .filter(|path| !path.is_empty())
         .collect()
@@ -74,13 +84,17 @@ fn imports(line: &str) -> Vec<String> {
 /// The file that a module path leads to, as far as it names modules.
 fn module_of(path: &str, files: &[(String, String)]) -> String {
     let exists = |module: &str| {
-        files.iter().any(|(name, _)| {
-            name == &format!("{module}.rs") || name == &format!("{module}/mod.rs")
-        })
+        files
+            .iter()
+            .any(|(name, _)| name == &format!("{module}.rs") || name == &format!("{module}/mod.rs"))
     };
     let mut module = String::new();
     for part in path.split('/') {
-        let deeper = if module.is_empty() { part.to_owned() } else { format!("{module}/{part}") };
+        let deeper = if module.is_empty() {
+            part.to_owned()
+        } else {
+            format!("{module}/{part}")
+        };
         if !exists(&deeper) {
             break;
         }
@@ -99,12 +113,17 @@ fn a_file_imports_lower_floors_and_its_own_folder_only() {
             continue;
         }
         for (line, code) in code(text) {
-            assert!(!code.contains("crate::{"), "{name}:{line}: one `use` a module, please");
+            assert!(
+                !code.contains("crate::{"),
+                "{name}:{line}: one `use` a module, please"
+            );
             for path in imports(code) {
                 let module = module_of(&path, &files);
                 if module.is_empty() {
                     // The crate root's re-exports stand on the roof.
-                    wrong.push(format!("{name}:{line}: imports `crate::{path}` from the roof"));
+                    wrong.push(format!(
+                        "{name}:{line}: imports `crate::{path}` from the roof"
+                    ));
                     continue;
                 }
                 seen += 1;

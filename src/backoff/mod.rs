@@ -1,5 +1,28 @@
 //! How long to wait before the n-th retry: pure strategies, given a chance.
 
+mod exponential;
+mod fibonacci;
+mod fixed;
+mod kafka;
+mod limits;
+mod list;
+mod none;
+
+pub use exponential::{Exponential, Jitter};
+pub use fibonacci::Fibonacci;
+pub use fixed::Fixed;
+pub use kafka::Kafka;
+pub use limits::{MAX_ATTEMPTS, MAX_DELAY_SECONDS, MAX_INTERVAL_SECONDS, MAX_WAITS};
+pub use list::List;
+pub use none::NoRetries;
+
+pub(crate) use exponential::spec as exponential_spec;
+pub(crate) use fibonacci::spec as fibonacci_spec;
+pub(crate) use fixed::spec as fixed_spec;
+pub(crate) use kafka::spec as kafka_spec;
+pub(crate) use list::spec as list_spec;
+pub(crate) use none::spec as none_spec;
+
 use crate::error::Error;
 use crate::tree::Tree;
 use std::fmt;

@@ -369,6 +369,24 @@ impl<'a> Node<'_, 'a> {
         }
     }
 
+    /// A leaf around delegates that writes a `T`, printing `tree`.
+    pub fn built_writer_as<S, T>(&self, leaf: S, tree: Tree) -> BuiltWriter
+    where
+        S: Serializer<Input = T> + 'static,
+        T: Any + Send + Sync,
+        T: for<'g> Give<Given<'g> = Option<&'g T>>,
+    {
+        let tree = Tree {
+            name: self.spec.name.clone(),
+            ..tree
+        }
+        .labelled(self.info.label.clone());
+        let stage = Stage::new(self.name().to_owned(), leaf).described(tree);
+        BuiltWriter {
+            stage: Writer::Value(Box::new(EraseWriter(stage))),
+        }
+    }
+
     /// A leaf that turns bytes into bytes.
     pub fn built_bytes_writer<S>(&self, leaf: S) -> BuiltWriter
     where

@@ -25,7 +25,9 @@ const EVENT: &str = r#"{"specversion":"1.0","id":"7","source":"/orders","type":"
 /// Reads one structured CloudEvent from `part` with the chain of `text`; the key service fails twice.
 async fn read_event(text: &str, part: Part) {
     let (registry, calls) = registry(2);
-    let configuration = registry.configure(&properties(text)).unwrap_or_else(|r| panic!("{r}"));
+    let configuration = registry
+        .configure(&properties(text))
+        .unwrap_or_else(|r| panic!("{r}"));
     let chain = configuration.deserializer::<Event>(part).unwrap();
     assert_eq!(
         chain.to_string(),
@@ -46,7 +48,11 @@ async fn read_event(text: &str, part: Part) {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
     assert_eq!(started.elapsed().as_millis(), 1000 + 1200);
 
-    let refused = Record { key: Some(b"!x"), value: Some(b"!x"), ..record };
+    let refused = Record {
+        key: Some(b"!x"),
+        value: Some(b"!x"),
+        ..record
+    };
     let failure = chain.read(&refused).await.unwrap().unwrap_err();
     assert_eq!(failure.part, part);
     assert_eq!(failure.record.part_bytes(part).unwrap(), b"!x");
@@ -108,17 +114,32 @@ fn a_slip_in_a_chain_that_is_built_is_reported_once() {
     let text = PAGE.replace("retry.deserializer.delegate", "retry.deseriailzer.delegate");
     let mistakes = mistakes(&text);
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
-    assert!(mistakes[0].contains("did you mean retry.deserializer.delegate?"), "{}", mistakes[0]);
+    assert!(
+        mistakes[0].contains("did you mean retry.deserializer.delegate?"),
+        "{}",
+        mistakes[0]
+    );
 }
 
 #[test]
 fn a_foreign_class_must_be_registered() {
-    let text = PAGE.replace("com.example.DecryptionDeserializer", "com.example.OtherDeserializer");
+    let text = PAGE.replace(
+        "com.example.DecryptionDeserializer",
+        "com.example.OtherDeserializer",
+    );
     let mistakes = mistakes(&text);
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
-    assert!(mistakes[0].starts_with(
-        "test.properties:10: pipe.deserializer.from: there is no deserializer \
+    assert!(
+        mistakes[0].starts_with(
+            "test.properties:10: pipe.deserializer.from: there is no deserializer \
          `com.example.OtherDeserializer`; there are "
-    ), "{}", mistakes[0]);
-    assert!(mistakes[0].contains("a type of your own must be registered"), "{}", mistakes[0]);
+        ),
+        "{}",
+        mistakes[0]
+    );
+    assert!(
+        mistakes[0].contains("a type of your own must be registered"),
+        "{}",
+        mistakes[0]
+    );
 }

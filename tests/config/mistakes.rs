@@ -12,10 +12,13 @@ value.deserializer=retry(bytes)
 retry.deserializer.backoff.exponential.maxAttemts=9
 shop.anything=1
 ";
-    assert_eq!(mistakes(text), [
-        "test.properties:2: retry.deserializer.backoff.exponential.maxAttemts: `retry` has no such \
+    assert_eq!(
+        mistakes(text),
+        [
+            "test.properties:2: retry.deserializer.backoff.exponential.maxAttemts: `retry` has no such \
          key; did you mean retry.deserializer.backoff.exponential.maxAttempts?"
-    ]);
+        ]
+    );
 }
 
 /// FC-108: an unknown type, an empty one and one of the wrong direction, each named with its key.
@@ -23,26 +26,31 @@ shop.anything=1
 fn unknown_empty_and_wrong_way_types_are_named_with_their_key() {
     let unknown = mistakes("value.deserializer=com.acme.JsonDeserialiser");
     assert_eq!(unknown.len(), 1);
-    assert!(unknown[0].starts_with(
-        "test.properties:1: value.deserializer: there is no deserializer \
+    assert!(
+        unknown[0].starts_with(
+            "test.properties:1: value.deserializer: there is no deserializer \
          `com.acme.JsonDeserialiser`; there are json, "
-    ), "{unknown:?}");
+        ),
+        "{unknown:?}"
+    );
     assert!(unknown[0].ends_with("did you mean org.apache.kafka.connect.json.JsonDeserializer?"));
 
     let empty = mistakes("value.deserializer=");
-    assert!(empty[0].starts_with(
-        "test.properties:1: value.deserializer: the type is empty; there are "
-    ), "{empty:?}");
-
-    let wrong = mistakes(
-        "value.deserializer=org.apache.kafka.common.serialization.StringSerializer",
+    assert!(
+        empty[0]
+            .starts_with("test.properties:1: value.deserializer: the type is empty; there are "),
+        "{empty:?}"
     );
-    assert_eq!(wrong, [
-        "test.properties:1: value.deserializer: \
+
+    let wrong =
+        mistakes("value.deserializer=org.apache.kafka.common.serialization.StringSerializer");
+    assert_eq!(
+        wrong,
+        ["test.properties:1: value.deserializer: \
          `org.apache.kafka.common.serialization.StringSerializer` is a serializer, but a \
          deserializer is named here; did you mean \
-         org.apache.kafka.common.serialization.StringDeserializer?"
-    ]);
+         org.apache.kafka.common.serialization.StringDeserializer?"]
+    );
 }
 
 #[test]
@@ -66,22 +74,30 @@ value.deserialiser=json
         "test.properties:7: value.deserialiser: ",
     ];
     for start in starts {
-        assert!(found.iter().any(|mistake| mistake.starts_with(start)), "{start}\n{found:#?}");
+        assert!(
+            found.iter().any(|mistake| mistake.starts_with(start)),
+            "{start}\n{found:#?}"
+        );
     }
 }
 
 #[test]
 fn a_from_that_yields_no_bytes_is_refused_when_the_chain_is_built() {
-    assert_eq!(mistakes("value.deserializer=pipe(json, string)"), [
-        "test.properties:1: value.deserializer: the `from` of a pipe must yield bytes, but `json` \
+    assert_eq!(
+        mistakes("value.deserializer=pipe(json, string)"),
+        [
+            "test.properties:1: value.deserializer: the `from` of a pipe must yield bytes, but `json` \
          yields serde_json::value::Value"
-    ]);
+        ]
+    );
 }
 
 #[test]
 fn what_is_read_from_a_chain_must_be_what_it_yields() {
     let configuration = configure("value.deserializer=json").unwrap();
-    let report = configuration.deserializer::<String>(Part::Value).unwrap_err();
+    let report = configuration
+        .deserializer::<String>(Part::Value)
+        .unwrap_err();
     let mistake = report.iter().next().unwrap().to_string();
     assert_eq!(
         mistake,
@@ -100,11 +116,15 @@ value.deserializer=exception-handling
 key.exception.handling.deserializer.delegate=string
 ";
     let found = mistakes(text);
-    assert!(found.iter().any(|m| m == "test.properties:2: value.deserializer: \
+    assert!(
+        found.iter().any(|m| m
+            == "test.properties:2: value.deserializer: \
         `exception-handling` has no delegate: name it in the expression or by \
         `value.deserializer.exception-handling.delegate` or \
         `value.exception.handling.deserializer.delegate` or \
-        `exception.handling.deserializer.delegate`"), "{found:#?}");
+        `exception.handling.deserializer.delegate`"),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -115,9 +135,12 @@ fn a_key_of_a_role_that_no_part_reads_is_an_error_and_a_flat_one_a_warning() {
 
     let flat = configure("value.deserializer=json\nretry.deserializer.backoff=none\n").unwrap();
     let warnings: Vec<_> = flat.warnings().iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, [
-        "test.properties:2: retry.deserializer.backoff: no chain has a `retry` that reads this key"
-    ]);
+    assert_eq!(
+        warnings,
+        [
+            "test.properties:2: retry.deserializer.backoff: no chain has a `retry` that reads this key"
+        ]
+    );
 }
 
 /// FC-111: a secret is in no message and no print.

@@ -6,7 +6,10 @@ use kafka_chain::{Part, Record, Status, Value};
 use std::sync::atomic::Ordering;
 
 fn print(configuration: &Configuration, part: Part) -> String {
-    configuration.deserializer::<Value>(part).unwrap().to_string()
+    configuration
+        .deserializer::<Value>(part)
+        .unwrap()
+        .to_string()
 }
 
 #[tokio::test(start_paused = true)]
@@ -14,23 +17,31 @@ async fn retry_in_pipe_in_retry_each_with_its_own_backoff() {
     let text = "\
 value.deserializer=retry#outer(pipe(retry#kms(decryption), json))
 value.deserializer.outer.backoff=fixed
-value.deserializer.outer.backoff.fixed.delay.ms=10000
-value.deserializer.outer.backoff.fixed.retries=1
+value.deserializer.outer.backoff.fixed.intervalSeconds=10
+value.deserializer.outer.backoff.fixed.maxAttempts=1
 value.deserializer.outer.matcher=status(exhausted)
 value.deserializer.kms.backoff=fixed
-value.deserializer.kms.backoff.fixed.delay.ms=100
-value.deserializer.kms.backoff.fixed.retries=2
+value.deserializer.kms.backoff.fixed.intervalSeconds=0.1
+value.deserializer.kms.backoff.fixed.maxAttempts=2
 ";
     let (registry, calls) = registry(4);
-    let configuration = registry.configure(&properties(text)).unwrap_or_else(|r| panic!("{r}"));
+    let configuration = registry
+        .configure(&properties(text))
+        .unwrap_or_else(|r| panic!("{r}"));
     assert_eq!(
         print(&configuration, Part::Value),
         "retry#outer(pipe(retry#kms(decryption), json))"
     );
-    let chain = configuration.deserializer::<serde_json::Value>(Part::Value).unwrap();
+    let chain = configuration
+        .deserializer::<serde_json::Value>(Part::Value)
+        .unwrap();
     let payload = encrypted("{}");
     let started = tokio::time::Instant::now();
-    let value = chain.read(&Record::of_value(Some(&payload))).await.unwrap().unwrap();
+    let value = chain
+        .read(&Record::of_value(Some(&payload)))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(value, Some(serde_json::json!({})));
     // Three calls inside (two waits), one wait outside, then two calls inside.
     assert_eq!(calls.load(Ordering::Relaxed), 5);
@@ -43,11 +54,18 @@ async fn pipe_in_pipe() {
     let configuration = configure(text).unwrap_or_else(|r| panic!("{r}"));
     let chain = configuration.deserializer::<String>(Part::Value).unwrap();
     let payload = encrypted(std::str::from_utf8(&encrypted("hello")).unwrap());
-    let value = chain.read(&Record::of_value(Some(&payload))).await.unwrap().unwrap();
+    let value = chain
+        .read(&Record::of_value(Some(&payload)))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(value.as_deref(), Some("hello"));
 
     let error = chain.read(&Record::of_value(Some(b"!"))).await.unwrap_err();
-    assert_eq!(error.stage_path(), "pipe.from > inner.from > first > closure");
+    assert_eq!(
+        error.stage_path(),
+        "pipe.from > inner.from > first > closure"
+    );
 }
 
 #[test]
@@ -57,15 +75,21 @@ value.deserializer=pipe
 pipe.deserializer.from=decryption
 pipe.deserializer.to=pipe
 ";
-    assert_eq!(mistakes(flat), [
-        "test.properties:3: pipe.deserializer.to: `pipe` stands in value.deserializer at \
+    assert_eq!(
+        mistakes(flat),
+        [
+            "test.properties:3: pipe.deserializer.to: `pipe` stands in value.deserializer at \
          test.properties:1 and again in pipe.deserializer.to at test.properties:3: name one, as in \
          `pipe#other`, and its keys are `value.deserializer.other.…`"
-    ]);
+        ]
+    );
     let one_line = "value.deserializer=retry(pipe(retry(decryption), json))";
     let mistakes = mistakes(one_line);
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
-    assert!(mistakes[0].contains("`retry` stands twice in value.deserializer at"), "{mistakes:?}");
+    assert!(
+        mistakes[0].contains("`retry` stands twice in value.deserializer at"),
+        "{mistakes:?}"
+    );
 }
 
 /// The order of KIP-873's prose: decryption, retry, exception handling, then CloudEvents.
@@ -73,16 +97,29 @@ pipe.deserializer.to=pipe
 async fn the_order_of_the_pages_prose_works_and_explain_warns_that_errors_of_to_escape() {
     let text = "value.deserializer=pipe(exception-handling(retry(decryption)), json)";
     let configuration = configure(text).unwrap_or_else(|r| panic!("{r}"));
-    let chain = configuration.deserializer::<serde_json::Value>(Part::Value).unwrap();
-    let failure = chain.read(&Record::of_value(Some(b"!"))).await.unwrap().unwrap_err();
+    let chain = configuration
+        .deserializer::<serde_json::Value>(Part::Value)
+        .unwrap();
+    let failure = chain
+        .read(&Record::of_value(Some(b"!")))
+        .await
+        .unwrap()
+        .unwrap_err();
     assert_eq!(failure.record.value.as_deref(), Some(&b"!"[..]));
     let escaped = chain.read(&Record::of_value(Some(b"~"))).await.unwrap_err();
     assert_eq!(escaped.stage_path(), "pipe.to > json");
-    let lints: Vec<_> = configuration.lints().iter().map(ToString::to_string).collect();
-    assert_eq!(lints, [
-        "value.deserializer: pipe: errors of its `to`, `json`, escape: no exception-handling takes \
+    let lints: Vec<_> = configuration
+        .lints()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        lints,
+        [
+            "value.deserializer: pipe: errors of its `to`, `json`, escape: no exception-handling takes \
          them. Put it around the pipe: exception-handling(… pipe(…, json))"
-    ]);
+        ]
+    );
 }
 
 #[test]
@@ -93,8 +130,15 @@ max.poll.interval.ms=5000
 retry.deserializer.backoff.exponential.maxAttempts=3
 ";
     let configuration = configure(text).unwrap_or_else(|r| panic!("{r}"));
-    let lints: Vec<_> = configuration.lints().iter().map(|lint| lint.message.clone()).collect();
-    assert!(lints[0].starts_with("it wraps exception-handling"), "{lints:?}");
+    let lints: Vec<_> = configuration
+        .lints()
+        .iter()
+        .map(|lint| lint.message.clone())
+        .collect();
+    assert!(
+        lints[0].starts_with("it wraps exception-handling"),
+        "{lints:?}"
+    );
     assert!(lints[1].starts_with("it may wait 7s in all, longer than max.poll.interval.ms (5s)"));
     assert_eq!(lints.len(), 2);
 }
@@ -108,18 +152,26 @@ key.deserializer.retry.backoff=none
 key.deserializer.exception-handling.matcher=none
 value.deserializer=exception-handling(retry(decryption))
 value.retry.deserializer.backoff=fixed
-value.retry.deserializer.backoff.fixed.delay.ms=50
-value.retry.deserializer.backoff.fixed.retries=1
+value.retry.deserializer.backoff.fixed.intervalSeconds=0.05
+value.retry.deserializer.backoff.fixed.maxAttempts=1
 ";
     let (registry, calls) = registry(100);
-    let configuration = registry.configure(&properties(text)).unwrap_or_else(|r| panic!("{r}"));
-    let record = Record { key: Some(b"k"), ..Record::of_value(Some(b"v")) };
+    let configuration = registry
+        .configure(&properties(text))
+        .unwrap_or_else(|r| panic!("{r}"));
+    let record = Record {
+        key: Some(b"k"),
+        ..Record::of_value(Some(b"v"))
+    };
     let key = configuration.deserializer::<Value>(Part::Key).unwrap();
     let error = key.read(&record).await.unwrap_err();
     assert_eq!((error.status(), error.attempts()), (Status::Exhausted, 1));
     let value = configuration.deserializer::<Value>(Part::Value).unwrap();
     let failure = value.read(&record).await.unwrap().unwrap_err();
-    assert_eq!((failure.error.status(), failure.error.attempts()), (Status::Exhausted, 2));
+    assert_eq!(
+        (failure.error.status(), failure.error.attempts()),
+        (Status::Exhausted, 2)
+    );
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
@@ -129,10 +181,13 @@ fn a_part_given_in_the_expression_and_by_a_key_of_its_role_is_an_error() {
 value.deserializer=pipe(decryption, json)
 value.deserializer.pipe.to=string
 ";
-    assert_eq!(mistakes(text), [
-        "test.properties:2: value.deserializer.pipe.to: the to of `pipe` is `json` already, in the \
+    assert_eq!(
+        mistakes(text),
+        [
+            "test.properties:2: value.deserializer.pipe.to: the to of `pipe` is `json` already, in the \
          expression at test.properties:1"
-    ]);
+        ]
+    );
 }
 
 #[test]
@@ -179,7 +234,9 @@ fn what_a_chain_prints_builds_the_same_chain() {
 #[test]
 fn thirty_two_deep_builds_and_thirty_three_is_refused() {
     let nest = |depth: usize| {
-        let heads: String = (0..depth - 1).map(|level| format!("retry#r{level}(")).collect();
+        let heads: String = (0..depth - 1)
+            .map(|level| format!("retry#r{level}("))
+            .collect();
         format!("value.deserializer={heads}bytes{}", ")".repeat(depth - 1))
     };
     assert!(configure(&nest(32)).is_ok());
@@ -187,10 +244,18 @@ fn thirty_two_deep_builds_and_thirty_three_is_refused() {
 
     let keys: String = (0..40)
         .map(|level| {
-            format!("value.deserializer.r{level}.delegate=retry#r{}\n", level + 1)
+            format!(
+                "value.deserializer.r{level}.delegate=retry#r{}\n",
+                level + 1
+            )
         })
         .collect();
     let flat = format!("value.deserializer=retry#r0\n{keys}");
     let mistakes = mistakes(&flat);
-    assert!(mistakes.iter().any(|m| m.contains("the chain nests deeper than 32")), "{mistakes:?}");
+    assert!(
+        mistakes
+            .iter()
+            .any(|m| m.contains("the chain nests deeper than 32")),
+        "{mistakes:?}"
+    );
 }
