@@ -9,6 +9,7 @@ use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::RoleChain;
 use crate::properties::{Problem, Properties, Property, Report};
 use crate::record::Part;
+use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the Kafka client says of a key.
@@ -220,7 +221,8 @@ pub(super) fn sort(
                 let candidates = chain
                     .map(|chain| role_keys(registry, chain))
                     .unwrap_or_default();
-                if chain.is_some() || properties.get(&role).is_none() {
+                // Of a chain that could not be built the parts are known by name only.
+                if chain.is_some() || !names_a_part(properties, key) {
                     report.push(with_nearest(problem(message), key, &candidates));
                 }
             }
@@ -241,7 +243,7 @@ pub(super) fn sort(
                     .collect();
                 report.push(with_nearest(problem(message), key, &candidates));
             }
-            None => match client_key(registry, property) {
+            None => match client_key(registry, property, roles) {
                 ClientKey::Known => {
                     sorted.client.insert(key.to_owned(), property.value.clone());
                 }
@@ -261,11 +263,34 @@ pub(super) fn sort(
     sorted
 }
 
-fn client_key(registry: &Registry, property: &Property) -> ClientKey {
+fn client_key(registry: &Registry, property: &Property, roles: &[RoleChain]) -> ClientKey {
     match &registry.client {
         Some(client) => client.check(&property.key, &property.value),
-        None => ClientKey::Known,
+        // Nobody can say which keys the client knows; what looks like a chain's is a slip.
+        None => {
+            let candidates = all_keys(registry, roles);
+            match nearest(&property.key, candidates.iter().map(String::as_str)) {
+                Some(_) => ClientKey::Unknown,
+                None => ClientKey::Known,
+            }
+        }
     }
+}
+
+/// Whether `value.deserializer.<name>.…` has the name of a part that some expression mentions.
+fn names_a_part(properties: &Properties, key: &str) -> bool {
+    fn mentions(tree: &Tree, name: &str) -> bool {
+        tree.node_name() == name || tree.delegates.iter().any(|tree| mentions(tree, name))
+    }
+    let Some(name) = key.split('.').nth(2) else {
+        return false;
+    };
+    let expressions = properties
+        .iter()
+        .filter(|property| property.key.contains("serializer") && !property.secret);
+    expressions
+        .filter_map(|property| property.value.trim().parse::<Tree>().ok())
+        .any(|tree| mentions(&tree, name))
 }
 
 fn with_nearest(problem: Problem, key: &str, candidates: &[String]) -> Problem {

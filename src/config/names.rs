@@ -24,10 +24,7 @@ pub(crate) fn is_class(written: &str, full: &str) -> bool {
 /// `AesGcmDeserializer` → `aes-gcm`; `HTTPKeyDeserializer` → `http-key`.
 pub(crate) fn kebab(class: &str) -> String {
     let simple = simple_class(class);
-    let stem = ["Deserializer", "Serializer", "Serde"]
-        .iter()
-        .find_map(|suffix| simple.strip_suffix(suffix).filter(|stem| !stem.is_empty()))
-        .unwrap_or(simple);
+    let stem = class_stem(simple);
     let characters: Vec<char> = stem.chars().collect();
     let mut name = String::new();
     for (index, character) in characters.iter().enumerate() {
@@ -45,6 +42,26 @@ pub(crate) fn kebab(class: &str) -> String {
         name.extend(character.to_lowercase());
     }
     name
+}
+
+/// A simple class name without its `Deserializer`, `Serializer` or `Serde`.
+fn class_stem(simple: &str) -> &str {
+    ["Deserializer", "Serializer", "Serde"]
+        .iter()
+        .find_map(|suffix| simple.strip_suffix(suffix).filter(|stem| !stem.is_empty()))
+        .unwrap_or(simple)
+}
+
+/// The kebab name that a wrong class name likely means: an ending that is a slip of `Deserializer`
+/// or `Serializer` is dropped too.
+pub(crate) fn likely_kebab(class: &str) -> String {
+    let name = kebab(class);
+    match name.rsplit_once('-') {
+        Some((stem, end)) if is_slip(end, "deserializer") || is_slip(end, "serializer") => {
+            stem.to_owned()
+        }
+        _ => name,
+    }
 }
 
 /// How near two words are, from 0 to 1; words are cut to a bounded length first.

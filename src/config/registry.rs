@@ -1,7 +1,9 @@
 //! Which names chains may use.
 
 use super::keys::{ClientKeys, OwnKey};
-use super::names::{by_nearness, is_class, is_slip, kebab, nearest, normal_class, simple_class};
+use super::names::{
+    by_nearness, is_class, is_slip, kebab, likely_kebab, nearest, normal_class, simple_class,
+};
 use super::node::Node;
 use super::spec::{BackoffSpec, Direction, TypeSpec};
 use super::wiring::{self, Configuration};
@@ -313,7 +315,7 @@ impl Registry {
             .or_else(|| classes.iter().find(alike).copied())
         });
         let simple = || nearest(written, classes.iter().map(|class| simple_class(class)));
-        let kebabs = self.names(direction, &kebab(written));
+        let kebabs = self.names(direction, &likely_kebab(written));
         let suggestion = match by_class {
             Some(found) => found.map(str::to_owned),
             None => nearest(written, kebabs.iter().copied())

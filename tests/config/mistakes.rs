@@ -71,6 +71,7 @@ value.deserialiser=json
         "test.properties:4: value.deserializer.retry.attempt.timeout.ms: `-5` is not a number of \
          milliseconds above 0",
         "test.properties:5: exception.handling.deserializer.matcher: there is no kind `decript`",
+        "test.properties:6: value.deserializer.pip.to: no part of the value.deserializer reads this",
         "test.properties:7: value.deserialiser: ",
     ];
     for start in starts {

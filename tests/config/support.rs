@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// "Decrypts" by taking one off each byte; a payload that starts with `!` is refused for good, and
 /// the first `failures` calls fail temporarily.
-pub fn registry(failures: u32) -> (Registry, Arc<AtomicU32>) {
+pub(crate) fn registry(failures: u32) -> (Registry, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let registry = Registry::builtin()
@@ -30,20 +30,20 @@ pub fn registry(failures: u32) -> (Registry, Arc<AtomicU32>) {
 }
 
 /// The payload that "decrypts" to `text`.
-pub fn encrypted(text: &str) -> Vec<u8> {
+pub(crate) fn encrypted(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| byte + 1).collect()
 }
 
-pub fn properties(text: &str) -> Properties {
+pub(crate) fn properties(text: &str) -> Properties {
     Properties::parse(text.as_bytes(), Charset::Utf8, "test.properties").unwrap()
 }
 
-pub fn configure(text: &str) -> Result<Configuration, Report> {
+pub(crate) fn configure(text: &str) -> Result<Configuration, Report> {
     registry(0).0.configure(&properties(text))
 }
 
 /// The mistakes of `text`, a line each.
-pub fn mistakes(text: &str) -> Vec<String> {
+pub(crate) fn mistakes(text: &str) -> Vec<String> {
     match configure(text) {
         Ok(configuration) => panic!("no mistake was found:\n{}", configuration.explain()),
         Err(report) => report.iter().map(ToString::to_string).collect(),

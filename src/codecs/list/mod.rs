@@ -184,7 +184,7 @@ where
 }
 
 const KEYS: &[KeySpec] = &[
-    KeySpec::part("inner", "What each entry is.").kafka(&["default.list.{role}.serde.inner"]),
+    KeySpec::part("delegate", "What each entry is.").kafka(&["default.list.{role}.serde.inner"]),
     KeySpec::new(
         "type",
         "class",
@@ -214,14 +214,14 @@ pub(crate) fn spec() -> TypeSpec {
         )
         .keys(KEYS)
         .reads(|node| {
-            let (class, inner) = (checked_class(node), node.delegate("inner"));
+            let (class, inner) = (checked_class(node), node.delegate("delegate"));
             let (_, inner) = (class?, inner?);
             let tree = inner.stage.describe();
             let size = primitives::entry_size(&tree.name);
             Some(node.built_as(List::new(inner.stage, size), Tree::of("list", [tree])))
         })
         .writes(|node| {
-            let (class, inner) = (checked_class(node), node.delegate_writer("inner"));
+            let (class, inner) = (checked_class(node), node.delegate_writer("delegate"));
             let (_, inner) = (class?, inner?.into_value());
             let tree = inner.describe();
             let size = primitives::entry_size(&tree.name);
