@@ -1,14 +1,22 @@
 //! Every case of `tests/vectors/backoff.json`.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests are no test functions themselves"
+)]
+
 #[path = "support/vectors_backoff.rs"]
 mod vectors_backoff;
 
 use serde_json::{Value as Json, json};
 
-/// Where the library takes an alternative: retry 0 is the first retry, a fixed `retry.backoff.ms`
-/// is kept as KIP-580 has it, and an interval may be a fraction of a second.
-const ALTERNATIVES: [&str; 3] = [
+/// Where the library takes an alternative: retry 0 is the first retry, a maximum is reached where
+/// Java's floating point stays below it, a fixed `retry.backoff.ms` is kept as KIP-580 has it, and
+/// an interval may be a fraction of a second.
+const ALTERNATIVES: [&str; 5] = [
     "bo-kafka-100-2-1000-j0-a-1",
+    "bo-kafka-100-10-100000-j0-a3",
+    "bo-kafka-100-10-100000-j0-a4",
     "bo-kip580-cfg-only-backoff-2000",
     "bo-seed-interval-fraction",
 ];

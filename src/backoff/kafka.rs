@@ -22,8 +22,8 @@ const JITTER: f64 = 0.2;
 /// These are the values of `ExponentialBackoff` in Kafka's Java client, in whole milliseconds, with
 /// its rounding: `initial * multiplier^(retry - 1)`, spread evenly over `1 ± jitter` of that, cut
 /// off at the maximum. An initial wait that is not below the maximum is the maximum at every retry,
-/// not spread at all. Java's floating point can stay a millisecond below a maximum (100 ms, times
-/// 10, at most 100,000 ms stops at 99,999 ms), and so does this.
+/// not spread at all. One thing is not Java's: its floating point stays a millisecond below some
+/// maxima (100 ms, times 10, at most 100,000 ms stops at 99,999 ms), where this reaches them.
 ///
 /// By itself it never ends; [`max_retries`](Self::max_retries) gives it an end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,8 +150,14 @@ impl Kafka {
         let growth = as_f64(self.max_ms) / as_f64(self.initial_ms.max(1));
         // A multiplier of 1 makes this infinite: then every retry is below it.
         let last = growth.ln() / multiplier.ln();
-        let exponent = f64::from(retry.max(1) - 1).min(last);
-        let term = as_f64(self.initial_ms) * multiplier.powf(exponent);
+        let exponent = f64::from(retry.max(1) - 1);
+        let term = if exponent < last {
+            as_f64(self.initial_ms) * multiplier.powf(exponent)
+        } else if self.initial_ms > 0 {
+            as_f64(self.max_ms)
+        } else {
+            0.0
+        };
         let spread = 1.0 - self.jitter + 2.0 * self.jitter * chance_of(chance);
         truncated(term * spread).min(self.max_ms)
     }

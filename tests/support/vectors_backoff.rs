@@ -207,7 +207,10 @@ fn kip580_schedule(input: &Json) -> Result<Json, Stop> {
         .filter_map(|retry| kafka.wait(retry, 1.0))
         .sum();
     let mut got = in_millis(&kafka, failures + 1)?;
-    got["elapsed_before_ms"] = json!(u64::try_from(before.as_millis()).unwrap_or(u64::MAX));
+    if let Some(got) = got.as_object_mut() {
+        let before = u64::try_from(before.as_millis()).unwrap_or(u64::MAX);
+        got.insert("elapsed_before_ms".into(), json!(before));
+    }
     Ok(got)
 }
 
