@@ -1,6 +1,7 @@
 //! kafka-chain.
 
 pub mod backoff;
+pub mod codecs;
 pub mod matcher;
 
 mod answer;
