@@ -33,6 +33,8 @@ impl Registry {
         let registry = codecs::primitives::specs()
             .into_iter()
             .fold(registry, Registry::with_type);
+        #[cfg(feature = "cloudevents")]
+        let registry = registry.with_type(codecs::cloudevents::spec());
         #[cfg(feature = "encryption")]
         let registry = registry.with_type(codecs::encryption::spec());
         registry
