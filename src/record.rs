@@ -112,6 +112,18 @@ impl<N: AsRef<[u8]> + Sync, V: AsRef<[u8]> + Sync> HeaderSource for [(N, Option<
     }
 }
 
+impl<N: AsRef<[u8]> + Sync, V: AsRef<[u8]> + Sync, const COUNT: usize> HeaderSource
+    for [(N, Option<V>); COUNT]
+{
+    fn get(&self, index: usize) -> Option<HeaderRef<'_>> {
+        HeaderSource::get(self.as_slice(), index)
+    }
+
+    fn len(&self) -> usize {
+        COUNT
+    }
+}
+
 /// A borrowed, ordered view of a record's headers. Copying it is free.
 #[derive(Clone, Copy)]
 pub struct HeaderView<'a>(&'a (dyn HeaderSource + 'a));

@@ -53,7 +53,7 @@ fn an_event_is_read_from_either_half_and_written_as_a_value() {
         .now()
         .expect("at once")
         .expect_err("a key");
-    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(stage.describe().to_string(), "cloudevents");
     let target = Target::new("t", Part::Key);
     let error = stage

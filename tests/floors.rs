@@ -129,9 +129,10 @@ fn a_file_imports_lower_floors_and_its_own_folder_only() {
                 seen += 1;
                 let (own, theirs) = (floor(name), floor(&module));
                 let own_folder = name.trim_end_matches(".rs").trim_end_matches("/mod");
+                let room = |path: &str| path.split('/').next().map(str::to_owned);
                 let sibling = folder(name) == folder(&module)
                     || module.starts_with(&format!("{own_folder}/"))
-                    || folder(name) == module;
+                    || (name.contains('/') && room(name) == room(&module));
                 if theirs > own || (theirs == own && !sibling) {
                     wrong.push(format!(
                         "{name}:{line}: floor {own} imports `{module}` of floor {theirs}"
