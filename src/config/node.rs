@@ -7,7 +7,7 @@ use super::spec::{Built, BuiltWriter, Direction, KeySpec, TypeOf, TypeSpec, Writ
 use super::wiring::Wiring;
 use crate::backoff::{RetryObserver, SharedBackoff};
 use crate::deserializer::{BoxDeserializer, Deserializer};
-use crate::matcher::{self, SharedMatcher};
+use crate::matcher::{self, Matcher, SharedMatcher};
 use crate::properties::{Origin, Problem, Property};
 use crate::record::Part;
 use crate::serializer::{Give, Serializer};
@@ -112,6 +112,13 @@ impl<'a> Node<'_, 'a> {
         self.info.settings.push(setting);
     }
 
+    /// Shows the last value under the name it goes by, whatever class named it.
+    fn renote(&mut self, value: String) {
+        if let Some(setting) = self.info.settings.last_mut() {
+            setting.value = value;
+        }
+    }
+
     fn read(&mut self, key: &str, spec: Option<&'static KeySpec>) -> Option<(String, bool)> {
         if let Some(property) = self.find(key, spec) {
             let source = Source::Origin(property.origin.clone());
@@ -189,7 +196,10 @@ impl<'a> Node<'_, 'a> {
         };
         let parsed = text.parse::<Tree>().map_err(|error| error.to_string());
         match parsed.and_then(|tree| matcher::from_tree(&tree, &named)) {
-            Ok(matcher) => Some(Some(matcher)),
+            Ok(matcher) => {
+                self.renote(matcher.describe().to_string());
+                Some(Some(matcher))
+            }
             Err(message) => {
                 self.problem(key, message);
                 None
@@ -223,6 +233,7 @@ impl<'a> Node<'_, 'a> {
             self.problem(key, message);
             return None;
         };
+        self.renote(spec.name.clone());
         let prefix = format!("{key}.{}.", spec.name);
         (spec.build.clone())(&mut Scope {
             node: self,
