@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod matcher;
+pub mod transport;
 
 mod answer;
 mod component;
