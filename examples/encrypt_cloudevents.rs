@@ -16,22 +16,37 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .id("1")
         .ty("com.example.order.placed")
         .source("https://shop.example.com/orders")
-        .data("application/json", serde_json::json!({"item": "teapot", "cents": 1999}))
+        .data(
+            "application/json",
+            serde_json::json!({"item": "teapot", "cents": 1999}),
+        )
         .build()?;
 
     // `from` is always first in the direction of the data: format, then encrypt.
     let writing = cloudevents().pipe(aes_gcm(keys()?));
-    let written = writing.serialize(Some(&event), &Target::new("orders", Part::Value)).await?;
+    let written = writing
+        .serialize(Some(&event), &Target::new("orders", Part::Value))
+        .await?;
     println!("written with {}", writing.describe());
     for (name, value) in written.headers.iter() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        println!("  {}: {}", text(name), value.map_or("null".to_owned(), |value| text(value)));
+        println!(
+            "  {}: {}",
+            text(name),
+            value.map_or("null".to_owned(), |value| text(value))
+        );
     }
     let payload = written.payload.as_deref();
-    println!("  value: {} encrypted bytes", payload.map_or(0, <[u8]>::len));
+    println!(
+        "  value: {} encrypted bytes",
+        payload.map_or(0, <[u8]>::len)
+    );
 
     let reading = aes_gcm(keys()?).pipe(cloudevents());
-    let record = Record { headers: written.headers.view(), ..Record::of_value(payload) };
+    let record = Record {
+        headers: written.headers.view(),
+        ..Record::of_value(payload)
+    };
     let read: Option<Event> = deserialize(&reading, &record, Part::Value).await?;
     println!("read with {}", reading.describe());
     match read {

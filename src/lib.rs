@@ -6,6 +6,7 @@ pub mod config;
 pub mod decorators;
 pub mod matcher;
 pub mod properties;
+pub mod transport;
 
 mod answer;
 mod builtin;
@@ -28,8 +29,8 @@ pub use deserializer::{
 pub use error::{Classify, Error, ErrorKind, Result, StageName, Status};
 pub use outcome::{Failure, Outcome};
 pub use record::{
-    Context, HeaderRef, HeaderSource, HeaderView, Headers, OwnedRecord, Part, Payload, Record,
-    Timestamp,
+    Context, HeaderRef, HeaderSource, HeaderView, Headers, OutgoingRecord, OwnedRecord, Part,
+    Payload, Record, Timestamp,
 };
 pub use serializer::{
     BoxSerializer, Encoded, Give, SerializeBytesWithFuture, SerializeWith, Serializer, Target,

@@ -407,6 +407,51 @@ impl fmt::Debug for OwnedRecord {
     }
 }
 
+/// A record to be written. `Debug` shows sizes, never payloads.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OutgoingRecord {
+    /// The topic it goes to.
+    pub topic: String,
+    /// The partition it goes to; `None` lets the key's hash decide (chance, without a key).
+    pub partition: Option<i32>,
+    /// The key; null is not empty.
+    pub key: Option<Bytes>,
+    /// The value; null is a tombstone, not empty.
+    pub value: Option<Bytes>,
+    /// All headers in order, nulls and repeats included.
+    pub headers: Headers,
+    /// Milliseconds since the Unix epoch; `None`, and 0 too on Kafka, is the time of sending.
+    pub timestamp: Option<i64>,
+}
+
+impl fmt::Debug for OutgoingRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: &Option<Bytes>| Size(bytes.as_ref().map(Bytes::len));
+        f.debug_struct("OutgoingRecord")
+            .field("topic", &self.topic)
+            .field("partition", &self.partition)
+            .field("key", &size(&self.key))
+            .field("value", &size(&self.value))
+            .field("headers", &self.headers)
+            .field("timestamp", &self.timestamp)
+            .finish()
+    }
+}
+
+impl From<OwnedRecord> for OutgoingRecord {
+    /// The same key, value, headers and timestamp for the same topic; the partition is left open.
+    fn from(record: OwnedRecord) -> Self {
+        OutgoingRecord {
+            topic: record.topic,
+            partition: None,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+            timestamp: record.timestamp.millis(),
+        }
+    }
+}
+
 /// Where a payload comes from: the record and which half of it. Decorators never alter it.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
