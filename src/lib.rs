@@ -1,4 +1,4 @@
-//! kafka-chain.
+#![doc = include_str!("../README.md")]
 
 pub mod backoff;
 pub mod codecs;
