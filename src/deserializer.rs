@@ -3,7 +3,8 @@
 use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
 use crate::error::Result;
-use crate::record::{Context, Part, Payload, Record};
+use crate::payload::{Context, Payload};
+use crate::record::{Part, Record};
 use crate::stage::{Stage, contained};
 use crate::tree::Tree;
 use std::sync::Arc;

@@ -20,7 +20,11 @@ fn floor(path: &str) -> u8 {
             "answer" | "component" | "stage" | "deserializer" | "serializer" | "matcher" | "clock",
             None,
         ) => 2,
-        ("properties" | "record" | "value" | "error" | "outcome" | "tree", _) => 1,
+        (
+            "properties" | "record" | "headers" | "payload" | "value" | "error" | "status"
+            | "outcome" | "tree",
+            _,
+        ) => 1,
         _ => panic!("`{path}` has no floor: give it one here and in docs/architecture.md"),
     }
 }

@@ -443,7 +443,7 @@ async fn wrong_settings_are_named_without_secrets() {
         &[
             ("linger.ms", "soon"),
             ("max.poll.records", "1"),
-            ("sasl.password", "hunter\02"),
+            ("sasl.password", "hunter\u{0}2"),
         ],
     ))
     .unwrap_err();

@@ -1,12 +1,12 @@
 //! Whose key is it? Every property is a chain's, the client's, the pipeline's or the application's;
 //! what is nobody's is a mistake.
 
+use super::configuration::RoleChain;
 use super::explain::NodeInfo;
 use super::names::nearest;
 use super::node::fill;
 use super::registry::Registry;
 use super::spec::{Direction, KeySpec, TypeSpec};
-use super::wiring::RoleChain;
 use crate::properties::{Problem, Properties, Property, Report};
 use crate::record::Part;
 use crate::tree::Tree;

@@ -1,9 +1,11 @@
 //! What a factory sees of the configuration: its own node, and only its own keys.
 
-use super::erase::{Erase, EraseBytesWriter, EraseWriter};
+use super::built::{Built, BuiltWriter, Writer, Yields};
+use super::erase::{Erase, EraseWriter};
 use super::explain::{NodeInfo, Setting, Source};
 use super::names::{is_class, nearest};
-use super::spec::{Built, BuiltWriter, Direction, KeySpec, TypeOf, TypeSpec, Writer, Yields};
+use super::scope::Scope;
+use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::Wiring;
 use crate::backoff::{RetryObserver, SharedBackoff};
 use crate::deserializer::{BoxDeserializer, Deserializer};
@@ -76,7 +78,7 @@ impl<'a> Node<'_, 'a> {
         keys
     }
 
-    fn find(&mut self, key: &str, spec: Option<&KeySpec>) -> Option<&'a Property> {
+    pub(super) fn find(&mut self, key: &str, spec: Option<&KeySpec>) -> Option<&'a Property> {
         let properties = self.wiring.properties;
         let found = self
             .spellings(key, spec)
@@ -119,7 +121,11 @@ impl<'a> Node<'_, 'a> {
         }
     }
 
-    fn read(&mut self, key: &str, spec: Option<&'static KeySpec>) -> Option<(String, bool)> {
+    pub(super) fn read(
+        &mut self,
+        key: &str,
+        spec: Option<&'static KeySpec>,
+    ) -> Option<(String, bool)> {
         if let Some(property) = self.find(key, spec) {
             let source = Source::Origin(property.origin.clone());
             self.note(key, property.shown(), source);
@@ -130,7 +136,7 @@ impl<'a> Node<'_, 'a> {
         Some((default.to_owned(), false))
     }
 
-    fn parse_with<T: FromStr>(
+    pub(super) fn parse_with<T: FromStr>(
         &mut self,
         key: &str,
         spec: Option<&'static KeySpec>,
@@ -235,12 +241,7 @@ impl<'a> Node<'_, 'a> {
         };
         self.renote(spec.name.clone());
         let prefix = format!("{key}.{}.", spec.name);
-        (spec.build.clone())(&mut Scope {
-            node: self,
-            prefix,
-            keys: spec.keys,
-        })
-        .map(Some)
+        (spec.build.clone())(&mut Scope::new(self, prefix, spec.keys)).map(Some)
     }
 
     /// Says how long this part may wait at the most before it gives up, for the lint.
@@ -425,70 +426,6 @@ impl<'a> Node<'_, 'a> {
         } else {
             self.problem(key, message);
         }
-    }
-}
-
-impl BuiltWriter {
-    /// The serializer of values, whatever it was.
-    pub fn into_value(self) -> crate::serializer::BoxSerializer<Value> {
-        match self.stage {
-            Writer::Value(stage) => stage,
-            Writer::Bytes(stage) => Box::new(EraseBytesWriter(stage)),
-        }
-    }
-}
-
-impl Yields {
-    /// Any of these types.
-    pub fn one_of(types: impl IntoIterator<Item = TypeOf>) -> Self {
-        Yields::OneOf(types.into_iter().collect())
-    }
-}
-
-/// The parameters of a backoff: the keys below `backoff.<name>.` of its node.
-#[derive(Debug)]
-pub struct Scope<'n, 'w, 'a> {
-    node: &'n mut Node<'w, 'a>,
-    prefix: String,
-    keys: &'static [KeySpec],
-}
-
-impl Scope<'_, '_, '_> {
-    fn spec(&self, key: &str) -> Option<&'static KeySpec> {
-        self.keys.iter().find(|spec| spec.name == key)
-    }
-
-    fn full(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
-    }
-
-    /// Whether the key was set, not defaulted.
-    pub fn is_set(&mut self, key: &str) -> bool {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.find(&full, spec).is_some()
-    }
-
-    /// The value of a parameter, trimmed.
-    pub fn text(&mut self, key: &str) -> Option<String> {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.read(&full, spec).map(|(text, _)| text)
-    }
-
-    /// The value of a parameter as a `T` for which `valid` holds; see [`Node::parse`].
-    pub fn parse<T: FromStr>(
-        &mut self,
-        key: &str,
-        what: &str,
-        valid: impl Fn(&T) -> bool,
-    ) -> Option<Option<T>> {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.parse_with(&full, spec, what, valid)
-    }
-
-    /// Reports a mistake in a parameter.
-    pub fn problem(&mut self, key: &str, message: impl Into<String>) {
-        let full = self.full(key);
-        self.node.problem(&full, message);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Which names chains may use.
 
+use super::configuration::Configuration;
 use super::keys::{ClientKeys, OwnKey};
 use super::names::{
     by_nearness, is_class, is_slip, kebab, likely_kebab, nearest, normal_class, simple_class,
 };
 use super::node::Node;
 use super::spec::{BackoffSpec, Direction, TypeSpec};
-use super::wiring::{self, Configuration};
+use super::wiring;
 use crate::backoff::RetryObserver;
 use crate::deserializer::Deserializer;
 use crate::matcher::{Matcher, SharedMatcher};

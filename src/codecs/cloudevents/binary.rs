@@ -5,7 +5,7 @@ use super::canonical;
 use super::error::{EventError, Reason};
 use super::extensions::{ExtensionValue, Extensions, Named};
 use super::view::{EventData, EventView, Mode};
-use crate::record::{HeaderView, Headers};
+use crate::headers::{HeaderView, Headers};
 use crate::serializer::Encoded;
 use bytes::Bytes;
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use super::attributes::{SpecVersion, check_extension, check_name};
 use super::canonical;
 use super::error::{EventError, Reason};
-use crate::record::{HeaderRef, HeaderView};
+use crate::headers::{HeaderRef, HeaderView};
 use std::borrow::Cow;
 use std::fmt;
 

@@ -6,7 +6,7 @@ use super::error::{EventError, Reason, json_position};
 use super::extensions::{ExtensionValue, Extensions};
 use super::{binary, structured};
 use crate::error::{Error, Result};
-use crate::record::HeaderView;
+use crate::headers::HeaderView;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
 //! librdkafka's errors as ours.
 
-use crate::error::{Error, ErrorKind, Status};
+use crate::error::Error;
+use crate::status::{ErrorKind, Status};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 /// The error of `doing` (what was tried, with the topic's name where there is one).

@@ -3,8 +3,9 @@
 //! form at once. The only unsafe code of the crate.
 #![allow(unsafe_code)]
 
+use crate::headers::{HeaderRef, HeaderSource, Headers};
 use crate::record::OutgoingRecord;
-use crate::record::{HeaderRef, HeaderSource, Headers, Timestamp};
+use crate::record::Timestamp;
 use rdkafka::ClientConfig;
 use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
@@ -70,7 +71,7 @@ impl<C: ConsumerContext + 'static> Drop for SharedConsumer<C> {
 pub(super) struct OwnedMessage<C: ConsumerContext + 'static> {
     message: BorrowedMessage<'static>,
     /// Guards librdkafka's own lazy parse, which is not made for two threads.
-    headers: OnceLock<Result<Option<HeadersPtr>, ()>>,
+    headers: OnceLock<Result<Option<HeadersPtr>, Unreadable>>,
     /// Last: it must outlive `message`.
     consumer: Arc<SharedConsumer<C>>,
 }
@@ -102,7 +103,7 @@ impl<C: ConsumerContext> OwnedMessage<C> {
         self.native_headers().is_ok()
     }
 
-    fn native_headers(&self) -> Result<Option<&HeadersPtr>, ()> {
+    fn native_headers(&self) -> Result<Option<&HeadersPtr>, Unreadable> {
         self.headers
             .get_or_init(|| {
                 let mut headers = null_mut();
@@ -114,12 +115,12 @@ impl<C: ConsumerContext> OwnedMessage<C> {
                 match RDKafkaErrorCode::from(code) {
                     RDKafkaErrorCode::NoError => Ok(NonNull::new(headers).map(HeadersPtr)),
                     RDKafkaErrorCode::NoEnt => Ok(None),
-                    _ => Err(()),
+                    _ => Err(Unreadable),
                 }
             })
             .as_ref()
             .map(Option::as_ref)
-            .map_err(|()| ())
+            .map_err(|refused| *refused)
     }
 }
 
@@ -143,6 +144,10 @@ impl<C: ConsumerContext> HeaderSource for OwnedMessage<C> {
             .map_or(0, HeadersPtr::len)
     }
 }
+
+/// librdkafka refuses the headers of this message.
+#[derive(Clone, Copy)]
+struct Unreadable;
 
 /// Headers that librdkafka holds; whoever has one guarantees that they are alive and not changed.
 struct HeadersPtr(NonNull<sys::rd_kafka_headers_t>);

@@ -1,7 +1,8 @@
 //! The consumer's polling loop, apart from librdkafka so that its answers to errors can be tried.
 
 use super::errors;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
+use crate::status::Status;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use std::time::Duration;
 

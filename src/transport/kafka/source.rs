@@ -5,7 +5,8 @@ use super::ffi::{OwnedMessage, SharedConsumer};
 use super::properties::client_config;
 use super::pump::{self, Pump};
 use crate::error::{Error, Result};
-use crate::record::{HeaderView, Record};
+use crate::headers::HeaderView;
+use crate::record::Record;
 use crate::transport::Settings;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
@@ -159,8 +160,8 @@ impl KafkaSource {
         match self.ready.recv().await {
             Some(item) => item,
             None => Err(Error::new(
-                crate::error::ErrorKind::Other,
-                crate::error::Status::Permanent,
+                crate::status::ErrorKind::Other,
+                crate::status::Status::Permanent,
                 "the source is over",
             )),
         }
