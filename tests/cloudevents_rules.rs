@@ -1,5 +1,10 @@
 //! What the CloudEvents codec promises beyond the conformance cases.
 #![cfg(feature = "cloudevents")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "support/cloudevents.rs"]
 mod support;

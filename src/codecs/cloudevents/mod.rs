@@ -27,6 +27,7 @@ mod encode;
 mod error;
 mod event;
 mod extensions;
+mod members;
 mod structured;
 mod time;
 mod uri;
@@ -139,15 +140,12 @@ impl CloudEvents {
         context: &Context<'a>,
         payload: &'a Payload<'a>,
     ) -> Result<Option<EventView<'a>>> {
-        read(context, payload.as_bytes())
-    }
-}
-
-fn read<'a>(context: &Context<'a>, value: Option<&'a [u8]>) -> Result<Option<EventView<'a>>> {
-    match EventView::try_read(context.headers(), value) {
-        Ok(view) => Ok(Some(view)),
-        Err(error) if value.is_none() && error.is_plain() => Ok(None),
-        Err(error) => Err(error.into()),
+        let value = payload.as_bytes();
+        match EventView::try_read(context.headers(), value) {
+            Ok(view) => Ok(Some(view)),
+            Err(error) if value.is_none() && error.is_plain() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -166,12 +164,16 @@ impl Deserializer for CloudEvents {
     type Output = Option<Event>;
 
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Option<Event>> {
-        let event = match read(input.context, input.payload.as_bytes()) {
-            Ok(Some(view)) => view.into_event().map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        let value = input.payload.as_bytes();
+        let error = match EventView::try_read(input.context.headers(), value) {
+            Ok(mut view) => match view.take_event() {
+                Ok(event) => return Answer::ok(Some(event)),
+                Err(error) => error,
+            },
+            Err(error) if value.is_none() && error.is_plain() => return Answer::ok(None),
+            Err(error) => error,
         };
-        Answer::Ready(event)
+        Answer::err(error.into())
     }
 }
 
