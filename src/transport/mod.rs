@@ -4,6 +4,7 @@
 pub mod kafka;
 
 mod java_keys;
+mod java_values;
 mod settings;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
