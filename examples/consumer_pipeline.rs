@@ -108,11 +108,16 @@ async fn run(arguments: &Arguments) -> Result<bool> {
             }
         }
         None => {
-            let topics = topics.each_ref().map(|topic| NewTopic::new(topic, PARTITIONS));
+            let topics = topics
+                .each_ref()
+                .map(|topic| NewTopic::new(topic, PARTITIONS));
             create_topics(&settings, &topics).await?;
         }
     }
-    println!("broker   {}", settings.get("bootstrap.servers").unwrap_or("embedded"));
+    println!(
+        "broker   {}",
+        settings.get("bootstrap.servers").unwrap_or("embedded")
+    );
     println!("chain    {}", consumer.chain());
 
     let sink = KafkaSink::start(&producer_settings(&settings, &Settings::new()))?;
@@ -171,7 +176,9 @@ async fn produce(sink: &KafkaSink, records: usize, topic: &str) -> Result<usize>
     let mut samples = orders::Samples::new()?;
     let mut under_way = VecDeque::with_capacity(IN_FLIGHT);
     let joined = |joined: std::result::Result<Result<_>, _>| {
-        joined.map_err(|_| Error::permanent("a send was given up")).and_then(|sent| sent)
+        joined
+            .map_err(|_| Error::permanent("a send was given up"))
+            .and_then(|sent| sent)
     };
     for number in 0..records {
         if under_way.len() == IN_FLIGHT

@@ -16,9 +16,17 @@ usage: consumer_pipeline [--bootstrap-servers HOST:PORT] [--properties FILE] [--
 
 impl Arguments {
     pub fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Arguments { bootstrap_servers: None, properties: None, records: 10_000 };
+        let mut arguments = Arguments {
+            bootstrap_servers: None,
+            properties: None,
+            records: 10_000,
+        };
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
+            let mut value = || {
+                words
+                    .next()
+                    .ok_or_else(|| format!("{word} needs a value\n{USAGE}"))
+            };
             match word.as_str() {
                 "--bootstrap-servers" => arguments.bootstrap_servers = Some(value()?),
                 "--properties" => arguments.properties = Some(value()?),

@@ -57,8 +57,14 @@ impl Consumer {
             Some(run) => format!("{topic}-{run}"),
             None => topic,
         };
-        let template = own.value("dead.letter.topic").unwrap_or("${topic}.dead-letter");
-        let chain = |part| configuration.deserializer::<Value>(part).map_err(Error::permanent);
+        let template = own
+            .value("dead.letter.topic")
+            .unwrap_or("${topic}.dead-letter");
+        let chain = |part| {
+            configuration
+                .deserializer::<Value>(part)
+                .map_err(Error::permanent)
+        };
         Ok(Consumer {
             key: chain(Part::Key)?,
             value: chain(Part::Value)?,
@@ -94,7 +100,9 @@ impl Consumer {
             let received = tokio::time::timeout(IDLE, source.recv()).await;
             let Ok(received) = received else {
                 let missing = records - tally.total();
-                let cause = source.take_warning().map_or_else(String::new, |w| format!(": {w}"));
+                let cause = source
+                    .take_warning()
+                    .map_or_else(String::new, |w| format!(": {w}"));
                 return Err(Error::timeout(format!(
                     "{missing} records did not come within {IDLE:?}{cause}"
                 )));
@@ -105,7 +113,9 @@ impl Consumer {
             match self.handle(&message.record(), &mut tally).await? {
                 Ok(()) => {}
                 Err(failure) => {
-                    let dead = self.dead_letters.record(&failure, std::time::SystemTime::now())?;
+                    let dead = self
+                        .dead_letters
+                        .record(&failure, std::time::SystemTime::now())?;
                     sink.send(dead).await?;
                     let stage = failure.error.stages().last().unwrap_or("").to_owned();
                     let kind = failure.error.kind().to_string();
@@ -150,7 +160,9 @@ impl Consumer {
             let wait = tokio::time::timeout(Duration::from_secs(5), source.recv());
             let Ok(message) = wait.await else { break };
             if let Some(letter) = DeadLetter::read(&message?.record())
-                && found.iter().all(|known| known.fingerprint != letter.fingerprint)
+                && found
+                    .iter()
+                    .all(|known| known.fingerprint != letter.fingerprint)
             {
                 found.push(letter);
             }

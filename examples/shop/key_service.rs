@@ -23,7 +23,10 @@ pub struct KeyService {
 
 impl KeyService {
     pub fn new() -> kafka_chain::Result<Self> {
-        Ok(KeyService { key: Key::new(&KEY.1)?, calls: Arc::default() })
+        Ok(KeyService {
+            key: Key::new(&KEY.1)?,
+            calls: Arc::default(),
+        })
     }
 
     pub fn calls(&self) -> usize {

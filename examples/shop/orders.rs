@@ -65,9 +65,15 @@ impl Samples {
         let events = |encoding| CloudEvents::new().encoding(encoding).stage();
         let keys = |(id, bytes): (&str, [u8; 32])| StaticKeys::single(id, bytes);
         Ok(Samples {
-            binary: events(Encoding::Binary).pipe(aes_gcm(keys(KEY)?)).boxed_serializer(),
-            structured: events(Encoding::Structured).pipe(aes_gcm(keys(KEY)?)).boxed_serializer(),
-            retired: events(Encoding::Binary).pipe(aes_gcm(keys(RETIRED)?)).boxed_serializer(),
+            binary: events(Encoding::Binary)
+                .pipe(aes_gcm(keys(KEY)?))
+                .boxed_serializer(),
+            structured: events(Encoding::Structured)
+                .pipe(aes_gcm(keys(KEY)?))
+                .boxed_serializer(),
+            retired: events(Encoding::Binary)
+                .pipe(aes_gcm(keys(RETIRED)?))
+                .boxed_serializer(),
             encryption: aes_gcm(keys(KEY)?).boxed_serializer(),
             rng: StdRng::seed_from_u64(873),
         })
@@ -95,7 +101,10 @@ impl Samples {
 
     fn order(&mut self, number: usize) -> Order {
         const ITEMS: [&str; 5] = ["teapot", "kettle", "cup", "saucer", "spoon"];
-        let item = ITEMS.get(self.rng.random_range(0..ITEMS.len())).copied().unwrap_or("teapot");
+        let item = ITEMS
+            .get(self.rng.random_range(0..ITEMS.len()))
+            .copied()
+            .unwrap_or("teapot");
         Order {
             id: number as u64,
             customer: format!("customer-{}", self.rng.random_range(0..500)),
@@ -106,8 +115,14 @@ impl Samples {
 
     async fn good(&self, number: usize, order: &Order, topic: &str) -> Result<Encoded> {
         let event = event(order)?;
-        let chain = if number % 2 == 0 { &self.binary } else { &self.structured };
-        let mut encoded = chain.serialize(Some(&event), &Target::new(topic, Part::Value)).await?;
+        let chain = if number % 2 == 0 {
+            &self.binary
+        } else {
+            &self.structured
+        };
+        let mut encoded = chain
+            .serialize(Some(&event), &Target::new(topic, Part::Value))
+            .await?;
         if number % 100 == 1 {
             // A foreign header may hold anything: it is nobody's business here.
             encoded.headers.push(&b"trace"[..], Some(&b"\xC3\x28"[..]));
@@ -134,21 +149,35 @@ impl Samples {
                 self.structured_text(text, &target).await?
             }
             Fault::MissingAttribute => {
-                let text = format!(r#"{{"specversion":"1.0","id":"{}","source":"/s"}}"#, order.id);
+                let text = format!(
+                    r#"{{"specversion":"1.0","id":"{}","source":"/s"}}"#,
+                    order.id
+                );
                 self.structured_text(text, &target).await?
             }
             Fault::NonUtf8Header => {
                 let mut encoded = self.binary.serialize(Some(&event), &target).await?;
-                encoded.headers.push(&b"ce_subject"[..], Some(&b"\xC3\x28"[..]));
+                encoded
+                    .headers
+                    .push(&b"ce_subject"[..], Some(&b"\xC3\x28"[..]));
                 encoded
             }
         })
     }
 
     async fn structured_text(&self, text: String, target: &Target<'_>) -> Result<Encoded> {
-        let encrypted = self.encryption.serialize(Payload::from(Bytes::from(text)), target).await?;
-        let content_type = (&b"content-type"[..], Some(&b"application/cloudevents+json"[..]));
-        Ok(Encoded { headers: Headers::from_iter([content_type]), ..encrypted })
+        let encrypted = self
+            .encryption
+            .serialize(Payload::from(Bytes::from(text)), target)
+            .await?;
+        let content_type = (
+            &b"content-type"[..],
+            Some(&b"application/cloudevents+json"[..]),
+        );
+        Ok(Encoded {
+            headers: Headers::from_iter([content_type]),
+            ..encrypted
+        })
     }
 }
 

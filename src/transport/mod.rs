@@ -4,10 +4,11 @@
 pub mod kafka;
 
 mod java_keys;
+mod java_values;
 mod settings;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
-pub use settings::{REDACTED, Settings, is_secret, producer_settings};
+pub use settings::{Settings, producer_settings};
 
 use crate::answer::BoxFuture;
 use crate::error::Result;

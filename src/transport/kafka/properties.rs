@@ -1,9 +1,12 @@
 //! librdkafka's table of properties, asked from the library that is linked.
 
-use super::ffi::{self, Refusal};
+use super::ffi;
 use crate::error::{Error, Result};
-use crate::transport::{REDACTED, Settings, is_secret};
+use crate::properties::{REDACTED, is_secret_key};
+use crate::transport::Settings;
 use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaConfRes;
 
 /// Name and default value of librdkafka's properties, those of topics included; sorted by name.
 ///
@@ -37,7 +40,7 @@ const SECOND_SPELLINGS: [&str; 9] = [
 /// Whether librdkafka knows a property of this name, under any spelling, in this build or another.
 pub fn is_known(name: &str) -> bool {
     // An empty value may be invalid, or reset the property; only the name's being unknown counts.
-    !name.is_empty() && ffi::try_property(name, "") != Err(Refusal::Unknown)
+    !name.is_empty() && try_property(name, "") != Err(Refusal::Unknown)
 }
 
 /// Whether librdkafka takes this value for this property.
@@ -45,13 +48,37 @@ pub fn is_known(name: &str) -> bool {
 /// # Errors
 /// The reason, in librdkafka's words unless the value is a secret that they might quote.
 pub fn validate_property(name: &str, value: &str) -> Result<(), String> {
-    match ffi::try_property(name, value) {
+    match try_property(name, value) {
         Ok(()) => Ok(()),
         Err(Refusal::Unknown) => Err(format!("librdkafka has no property {name}")),
-        Err(Refusal::Invalid(_)) if is_secret(name) => Err(format!(
+        Err(Refusal::Invalid(_)) if is_secret_key(name) => Err(format!(
             "librdkafka does not take the value {REDACTED} of {name}"
         )),
         Err(Refusal::Invalid(text)) => Err(text),
+    }
+}
+
+/// Why a property was refused.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Unknown,
+    /// In librdkafka's words, which may quote the value.
+    Invalid(String),
+}
+
+/// Sets a property on a configuration that is then thrown away.
+fn try_property(name: &str, value: &str) -> Result<(), Refusal> {
+    match ClientConfig::new().set(name, value).create_native_config() {
+        Ok(_) => Ok(()),
+        Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
+            Err(Refusal::Unknown)
+        }
+        Err(KafkaError::ClientConfig(_, text, ..)) => Err(Refusal::Invalid(text)),
+        // A NUL, in the name or in the value.
+        Err(_) if name.contains('\0') => Err(Refusal::Unknown),
+        Err(_) => Err(Refusal::Invalid(format!(
+            "{name} cannot have a NUL in its value"
+        ))),
     }
 }
 
@@ -111,7 +138,7 @@ mod tests {
             assert!(is_known(name), "{name}");
         }
         for name in ["max.poll.records", "session.timeout", "", "a\0b "] {
-            assert!(!is_known(name) || name.contains('\0'), "{name}");
+            assert!(!is_known(name), "{name}");
         }
     }
 
@@ -142,5 +169,20 @@ mod tests {
             text.contains("linger.ms") && text.contains("nonsense"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn properties_that_no_text_can_set_are_refused() {
+        for name in ["opaque", "rebalance_cb", "default_topic_conf", "dr_msg_cb"] {
+            assert!(
+                matches!(try_property(name, "1"), Err(Refusal::Invalid(_))),
+                "{name}"
+            );
+        }
+        let long = "x".repeat(10_000);
+        assert!(matches!(
+            try_property("acks", &long),
+            Err(Refusal::Invalid(_))
+        ));
     }
 }

@@ -6,7 +6,7 @@ use super::properties::client_config;
 use super::pump::{self, Pump};
 use crate::error::{Error, Result};
 use crate::headers::HeaderView;
-use crate::record::Record;
+use crate::record::{Record, Timestamp};
 use crate::transport::Settings;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
@@ -49,7 +49,7 @@ impl KafkaRecord {
             topic: self.0.topic(),
             partition: self.0.partition(),
             offset: self.0.offset(),
-            timestamp: self.0.timestamp(),
+            timestamp: timestamp(self.0.timestamp()),
             key: self.0.key(),
             value: self.0.payload(),
             headers: HeaderView::new(&self.0),
@@ -60,6 +60,15 @@ impl KafkaRecord {
     /// record shows none, and a copy made from it is not what was consumed.
     pub fn has_readable_headers(&self) -> bool {
         self.0.has_readable_headers()
+    }
+}
+
+fn timestamp(native: rdkafka::Timestamp) -> Timestamp {
+    use rdkafka::Timestamp as Native;
+    match native {
+        Native::NotAvailable => Timestamp::NotAvailable,
+        Native::CreateTime(millis) => Timestamp::CreateTime(millis),
+        Native::LogAppendTime(millis) => Timestamp::LogAppendTime(millis),
     }
 }
 
