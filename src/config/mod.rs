@@ -9,6 +9,7 @@ mod configuration;
 mod erase;
 mod explain;
 mod keys;
+mod leaf;
 mod names;
 mod node;
 mod registry;

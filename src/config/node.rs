@@ -1,22 +1,16 @@
 //! What a factory sees of the configuration: its own node, and only its own keys.
 
-use super::built::{Built, BuiltWriter, Writer, Yields};
-use super::erase::{Erase, EraseWriter};
+use super::built::{Built, BuiltWriter};
 use super::explain::{NodeInfo, Setting, Source};
 use super::names::{is_class, nearest};
 use super::scope::Scope;
 use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::Wiring;
 use crate::backoff::{RetryObserver, SharedBackoff};
-use crate::deserializer::{BoxDeserializer, Deserializer};
 use crate::matcher::{self, Matcher, SharedMatcher};
 use crate::properties::{Origin, Problem, Property};
 use crate::record::Part;
-use crate::serializer::{Give, Serializer};
-use crate::stage::Stage;
 use crate::tree::Tree;
-use crate::value::Value;
-use std::any::Any;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -324,89 +318,6 @@ impl<'a> Node<'_, 'a> {
                     .push(problem.key(&property.key).at(&property.origin));
                 None
             }
-        }
-    }
-
-    /// The node as it prints, around these delegates.
-    fn head(&self) -> Tree {
-        Tree::leaf(&self.spec.name).labelled(self.info.label.clone())
-    }
-
-    /// A leaf that reads a `T`: named in stage paths and contained.
-    pub fn built<D, T>(&self, leaf: D) -> Built
-    where
-        D: Deserializer<Output = Option<T>> + 'static,
-        T: Any + Send + Sync,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        Built {
-            stage: Box::new(Erase(stage)),
-            yields: Yields::of::<T>(),
-        }
-    }
-
-    /// A part that yields values itself, such as a decorator, which names itself in stage paths.
-    pub fn built_value(&self, stage: BoxDeserializer<Value>, yields: Yields) -> Built {
-        Built { stage, yields }
-    }
-
-    /// A leaf around delegates, such as a list: named in stage paths, contained, printing `tree`.
-    pub fn built_as<D, T>(&self, leaf: D, tree: Tree) -> Built
-    where
-        D: Deserializer<Output = Option<T>> + 'static,
-        T: Any + Send + Sync,
-    {
-        let tree = Tree {
-            name: self.spec.name.clone(),
-            ..tree
-        }
-        .labelled(self.info.label.clone());
-        let stage = Stage::new(self.name().to_owned(), leaf).described(tree);
-        Built {
-            stage: Box::new(Erase(stage)),
-            yields: Yields::of::<T>(),
-        }
-    }
-
-    /// A leaf that writes a `T`.
-    pub fn built_writer<S, T>(&self, leaf: S) -> BuiltWriter
-    where
-        S: Serializer<Input = T> + 'static,
-        T: Any + Send + Sync,
-        T: for<'g> Give<Given<'g> = Option<&'g T>>,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        BuiltWriter {
-            stage: Writer::Value(Box::new(EraseWriter(stage))),
-        }
-    }
-
-    /// A leaf around delegates that writes a `T`, printing `tree`.
-    pub fn built_writer_as<S, T>(&self, leaf: S, tree: Tree) -> BuiltWriter
-    where
-        S: Serializer<Input = T> + 'static,
-        T: Any + Send + Sync,
-        T: for<'g> Give<Given<'g> = Option<&'g T>>,
-    {
-        let tree = Tree {
-            name: self.spec.name.clone(),
-            ..tree
-        }
-        .labelled(self.info.label.clone());
-        let stage = Stage::new(self.name().to_owned(), leaf).described(tree);
-        BuiltWriter {
-            stage: Writer::Value(Box::new(EraseWriter(stage))),
-        }
-    }
-
-    /// A leaf that turns bytes into bytes.
-    pub fn built_bytes_writer<S>(&self, leaf: S) -> BuiltWriter
-    where
-        S: Serializer<Input = [u8]> + 'static,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        BuiltWriter {
-            stage: Writer::Bytes(Box::new(stage)),
         }
     }
 
