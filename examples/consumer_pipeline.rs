@@ -36,6 +36,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 const PARTITIONS: i32 = 6;
 
@@ -111,7 +112,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
             let topics = topics
                 .each_ref()
                 .map(|topic| NewTopic::new(topic, PARTITIONS));
-            create_topics(&settings, &topics).await?;
+            create_topics(&settings, topics.to_vec(), Duration::from_secs(30)).await?;
         }
     }
     println!(
@@ -168,7 +169,7 @@ fn configure(
             "examples/consumer.properties",
         )?,
     };
-    registry.configure(&properties.resolve()?)
+    registry.resolve_and_configure(properties)
 }
 
 /// Produces the sample orders, some of them at a time; all are acknowledged when it returns.

@@ -6,7 +6,6 @@
 //! (`com.example.DecryptionDeserializer=aes-gcm`).
 
 use kafka_chain::config::Registry;
-use kafka_chain::properties::{Properties, Report};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -25,9 +24,9 @@ fn main() -> ExitCode {
         };
         registry = registry.with_alias(class, type_name);
     }
-    match explain(&registry, &file) {
-        Ok(text) => {
-            print!("{text}");
+    match registry.load(&file) {
+        Ok(configuration) => {
+            print!("{}", configuration.explain());
             ExitCode::SUCCESS
         }
         Err(report) => {
@@ -35,9 +34,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn explain(registry: &Registry, file: &str) -> Result<String, Report> {
-    let properties = Properties::from_file(file)?.resolve()?;
-    Ok(registry.configure(&properties)?.explain())
 }

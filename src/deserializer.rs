@@ -43,7 +43,7 @@ pub trait Deserializer: Component {
     /// Reads `input`.
     ///
     /// # Errors
-    /// The error says whether trying again helps ([`Error::status`]); it quotes no payload.
+    /// The error says whether trying again helps ([`Error::status`](crate::Error::status)); it quotes no payload.
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Self::Output>;
 }
 

@@ -6,7 +6,7 @@ use super::explain::{Lint, LintView, NodeInfo, Source, role};
 use super::keys;
 use super::names::is_slip;
 use super::node::Node;
-use super::registry::{Named, Registry};
+use super::registry::{Instance, Named, Registry};
 use super::spec::{Direction, TypeSpec};
 use crate::properties::{Origin, Problem, Properties, Report};
 use crate::record::Part;
@@ -182,6 +182,7 @@ pub(super) fn configure(
     let mut report = Report::new();
     let mut used = BTreeSet::new();
     let (mut roles, mut lints) = (Vec::new(), Vec::new());
+    let mut superseded = Vec::new();
     let (mut readers, mut writers) = (Readers::new(), Writers::new());
     for direction in [Direction::Deserializer, Direction::Serializer] {
         for part in [Part::Key, Part::Value] {
@@ -194,7 +195,10 @@ pub(super) fn configure(
                 report: Report::new(),
                 named: BTreeMap::new(),
             };
-            if let Some((chain, built)) = build_role(&mut wiring) {
+            if let Some((chain, instance)) = given_instance(&mut wiring, &mut superseded) {
+                readers.insert(part.as_str(), instance);
+                roles.push(chain);
+            } else if let Some((chain, built)) = build_role(&mut wiring) {
                 lint(registry, properties, &chain, &mut lints);
                 match built {
                     Either::Reader(built) => {
@@ -212,6 +216,7 @@ pub(super) fn configure(
     }
     let sorted = keys::sort(registry, properties, &used, &roles, &mut report);
     let mut warnings: Vec<_> = properties.warnings().to_vec();
+    warnings.extend(superseded);
     warnings.extend(sorted.warnings);
     let (client, own, application) = (sorted.client, sorted.own, sorted.application);
     report.into_result(Configuration {
@@ -229,6 +234,55 @@ pub(super) fn configure(
 enum Either {
     Reader(Built),
     Writer(BuiltWriter),
+}
+
+/// The chain of a role that was given as an instance, for which its properties count no more.
+fn given_instance(
+    wiring: &mut Wiring<'_>,
+    warnings: &mut Vec<Problem>,
+) -> Option<(RoleChain, Instance)> {
+    let (part, direction) = (wiring.part, wiring.direction);
+    let given = wiring
+        .registry
+        .instances
+        .iter()
+        .find(|(known, _)| *known == part);
+    let (_, instance) = given.filter(|_| direction == Direction::Deserializer)?;
+    let role = wiring.role();
+    for property in wiring.properties.iter() {
+        let below = property
+            .key
+            .strip_prefix(&role)
+            .is_some_and(|rest| rest.starts_with('.'));
+        if property.key == role || below {
+            wiring.used.insert(property.key.clone());
+            let message = "left out: this role was given a deserializer in code";
+            warnings.push(
+                Problem::new(message)
+                    .key(&property.key)
+                    .at(&property.origin),
+            );
+        }
+    }
+    let tree = instance.0.describe();
+    let info = NodeInfo {
+        type_name: tree.to_string(),
+        label: None,
+        source: Source::Origin(Origin::code()),
+        settings: Vec::new(),
+        delegates: Vec::new(),
+        longest_wait: None,
+    };
+    Some((
+        RoleChain {
+            part,
+            direction,
+            tree,
+            info,
+            is_set: true,
+        },
+        instance.clone(),
+    ))
 }
 
 fn build_role(wiring: &mut Wiring<'_>) -> Option<(RoleChain, Either)> {
