@@ -1,5 +1,6 @@
 //! Chains from properties: KIP-873's keys, the one-line form, mistakes, explain.
 
+mod custom;
 mod kip873;
 mod mistakes;
 mod nesting;
