@@ -100,8 +100,11 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         (None, Some(broker)) => settings.set("bootstrap.servers", broker.bootstrap_servers()),
         (None, None) => &mut settings,
     };
-    let mut consumer = Consumer::new(&configuration, settings.clone(), arguments.run_name())?;
-    let topics = [consumer.topic().to_owned(), consumer.dead_letter_topic()?];
+    let consumer = Consumer::new(&configuration, settings.clone(), arguments.run_name())?;
+    let topics = [
+        consumer.topic().to_owned(),
+        consumer.dead_letter_topic().to_owned(),
+    ];
     match &embedded {
         Some(broker) => {
             for topic in &topics {

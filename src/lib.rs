@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 // Of the library alone: a failed unwrap is how a test fails.
+#![warn(unreachable_pub)]
 #![cfg_attr(
     not(test),
     warn(

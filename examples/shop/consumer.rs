@@ -4,7 +4,7 @@ use crate::orders::Order;
 use cloudevents::{Data, Event};
 use indicatif::ProgressBar;
 use kafka_chain::config::{Chain, Configuration};
-use kafka_chain::dead_letter::{DeadLetter, DeadLetters};
+use kafka_chain::dead_letter::{self, DeadLetterInfo, DeadLetters, destination};
 use kafka_chain::transport::Settings;
 use kafka_chain::transport::kafka::{KafkaSink, KafkaSource};
 use kafka_chain::{Component, Error, Failure, Part, Record, Result, Value};
@@ -42,6 +42,7 @@ pub struct Consumer {
     settings: Settings,
     topic: String,
     dead_letters: DeadLetters,
+    dead_letter_topic: String,
 }
 
 impl Consumer {
@@ -69,8 +70,9 @@ impl Consumer {
             key: chain(Part::Key)?,
             value: chain(Part::Value)?,
             settings,
+            dead_letter_topic: destination(template, &topic, Some(&group))?,
             topic,
-            dead_letters: DeadLetters::new(template, &group)?,
+            dead_letters: DeadLetters::new().group(group).to(template),
         })
     }
 
@@ -78,8 +80,8 @@ impl Consumer {
         &self.topic
     }
 
-    pub fn dead_letter_topic(&self) -> Result<String> {
-        self.dead_letters.topic_for(&self.topic)
+    pub fn dead_letter_topic(&self) -> &str {
+        &self.dead_letter_topic
     }
 
     pub fn chain(&self) -> &Chain<Value> {
@@ -113,10 +115,7 @@ impl Consumer {
             match self.handle(&message.record(), &mut tally).await? {
                 Ok(()) => {}
                 Err(failure) => {
-                    let dead = self
-                        .dead_letters
-                        .record(&failure, std::time::SystemTime::now())?;
-                    sink.send(dead).await?;
+                    sink.send(self.dead_letters.full(&failure, now())?).await?;
                     let stage = failure.error.stages().last().unwrap_or("").to_owned();
                     let kind = failure.error.kind().to_string();
                     *tally.dead_lettered.entry((kind, stage)).or_default() += 1;
@@ -150,19 +149,20 @@ impl Consumer {
     }
 
     /// Some dead letters, of different kinds, as they lie in their topic.
-    pub async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>> {
+    pub async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetterInfo>> {
         let mut settings = self.settings.clone();
         let group = settings.get("group.id").unwrap_or("shop");
         settings.set("group.id", format!("{group}.look"));
-        let mut source = KafkaSource::start(&settings, &[self.dead_letter_topic()?])?;
-        let mut found: Vec<DeadLetter> = Vec::new();
+        let mut source = KafkaSource::start(&settings, &[self.dead_letter_topic()])?;
+        let mut found: Vec<DeadLetterInfo> = Vec::new();
         while found.len() < most {
             let wait = tokio::time::timeout(Duration::from_secs(5), source.recv());
             let Ok(message) = wait.await else { break };
-            if let Some(letter) = DeadLetter::read(&message?.record())
+            let message = message?;
+            if let Some((_, letter)) = dead_letter::read(message.record().headers)
                 && found
                     .iter()
-                    .all(|known| known.fingerprint != letter.fingerprint)
+                    .all(|known| known.fingerprint() != letter.fingerprint())
             {
                 found.push(letter);
             }
@@ -170,6 +170,13 @@ impl Consumer {
         source.close().await;
         Ok(found)
     }
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
 }
 
 /// What the shop does with an order; here it counts them.

@@ -1,7 +1,7 @@
 //! What the main job shows at its end.
 
 use crate::consumer::Tally;
-use kafka_chain::dead_letter::DeadLetter;
+use kafka_chain::dead_letter::DeadLetterInfo;
 
 /// Prints the numbers and some dead letters; whether the numbers add up.
 pub fn print(
@@ -9,7 +9,7 @@ pub fn print(
     tally: &Tally,
     retries: usize,
     key_service_calls: usize,
-    dead_letters: &[DeadLetter],
+    dead_letters: &[DeadLetterInfo],
 ) -> bool {
     let dead: usize = tally.dead_lettered.values().sum();
     println!();
@@ -27,11 +27,32 @@ pub fn print(
 
     println!("\nsome dead letters");
     for letter in dead_letters {
-        println!("{letter}");
+        show(letter);
     }
     let sum = tally.delivered() + dead;
     let right = sum == produced;
     let sign = if right { "=" } else { "≠" };
     println!("\ndelivered + dead-lettered = {sum} {sign} {produced} produced");
     right
+}
+
+/// A dead letter as its headers tell it.
+fn show(letter: &DeadLetterInfo) {
+    let text = |text: Option<&str>| text.unwrap_or("?").to_owned();
+    let number = |number: Option<i64>| number.map_or("?".to_owned(), |number| number.to_string());
+    println!(
+        "  {}-{}@{}  {} {}: {}",
+        text(letter.topic()),
+        number(letter.partition().map(i64::from)),
+        number(letter.offset()),
+        letter.status().map_or("?", |status| status.as_str()),
+        letter.kind().map_or("?", |kind| kind.as_str()),
+        text(letter.message()),
+    );
+    println!(
+        "      at {}, attempts {}, fingerprint {}",
+        text(letter.stage_path()),
+        number(letter.attempts().map(i64::from)),
+        text(letter.fingerprint()),
+    );
 }
