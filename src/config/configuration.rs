@@ -5,13 +5,13 @@ use super::chain::{Chain, SerializerChain};
 use super::explain::{Lint, NodeInfo, Source, align, draw, role};
 use super::spec::Direction;
 use crate::deserializer::Deserializer;
-use crate::properties::{Problem, Properties, Report};
+use crate::properties::{Problem, Properties, REDACTED, Report, redacted};
 use crate::record::Part;
 use crate::serializer::Serializer;
 use crate::tree::Tree;
 use crate::value::Value;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub struct Configuration {
     pub(super) readers: Readers,
     pub(super) writers: Writers,
     pub(super) client: BTreeMap<String, String>,
+    /// Keys of the client whose values are secret, be it only for the placeholder they came from.
+    pub(super) client_secrets: BTreeSet<String>,
     pub(super) own: Properties,
     pub(super) application: Properties,
     pub(super) warnings: Vec<Problem>,
@@ -163,10 +165,11 @@ impl Configuration {
         });
         section(&mut rows, "pipeline", own.collect());
         let client = self.client.iter().map(|(key, value)| {
-            (
-                format!("  {key} = {}", crate::properties::redacted(key, value)),
-                String::new(),
-            )
+            let shown = match self.client_secrets.contains(key) {
+                true => REDACTED.into(),
+                false => redacted(key, value),
+            };
+            (format!("  {key} = {shown}"), String::new())
         });
         section(&mut rows, "librdkafka", client.collect());
         let lines = |texts: Vec<String>| {

@@ -8,7 +8,7 @@ use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::Wiring;
 use crate::backoff::{RetryObserver, SharedBackoff};
 use crate::matcher::{self, Matcher, SharedMatcher};
-use crate::properties::{Origin, Problem, Property};
+use crate::properties::{Origin, Problem, Property, REDACTED};
 use crate::record::Part;
 use crate::tree::Tree;
 use std::str::FromStr;
@@ -277,6 +277,11 @@ impl<'a> Node<'_, 'a> {
         let spellings = self.spellings(key, spec);
         if let Some(tree) = self.tree.delegates.get(index).cloned() {
             let properties = self.wiring.properties;
+            let is_secret = |known: &Property| known.secret && known.origin == self.origin;
+            let shown = match properties.iter().any(is_secret) {
+                true => REDACTED.to_owned(),
+                false => tree.to_string(),
+            };
             let flat = format!("{}.", self.spec.flat_name());
             let twice = spellings.iter().filter(|key| !key.starts_with(&flat));
             if let Some(property) = twice.filter_map(|key| properties.get(key)).next() {
@@ -285,7 +290,7 @@ impl<'a> Node<'_, 'a> {
                     Problem::new(format!(
                         "the {key} of `{}` is `{}` already, in the expression at {}",
                         self.name(),
-                        tree,
+                        shown,
                         self.origin
                     ))
                     .key(&property.key)

@@ -218,12 +218,19 @@ pub(super) fn configure(
     let mut warnings: Vec<_> = properties.warnings().to_vec();
     warnings.extend(superseded);
     warnings.extend(sorted.warnings);
+    for problem in report.iter_mut().chain(&mut warnings) {
+        let property = problem.key.as_ref().and_then(|key| properties.get(key));
+        if let Some(property) = property.filter(|property| property.secret) {
+            problem.hide(&property.value);
+        }
+    }
     let (client, own, application) = (sorted.client, sorted.own, sorted.application);
     report.into_result(Configuration {
         roles,
         readers,
         writers,
         client,
+        client_secrets: sorted.client_secrets,
         own,
         application,
         warnings,

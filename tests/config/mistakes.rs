@@ -1,6 +1,6 @@
 //! Mistakes: all at once, each with place, key, reason and the nearest right spelling.
 
-use crate::support::{configure, mistakes};
+use crate::support::{configure, mistakes, properties, registry};
 use kafka_chain::{Part, Value};
 
 /// FC-103: a slip in our own name space is an error that names the nearest key; an application's
@@ -242,5 +242,42 @@ bootstrap.server=localhost:9092
         found[3].ends_with("did you mean bootstrap.servers?"),
         "{}",
         found[3]
+    );
+}
+
+/// What a placeholder put in is secret wherever it stands, were it where a name belongs.
+#[test]
+fn no_mistake_and_no_explanation_shows_what_a_placeholder_put_in() {
+    let resolved = |text: &str| {
+        let env = |name: &str| (name == "PW").then(|| "hunter2".to_owned());
+        let properties = properties(text).resolve_with(&env).unwrap();
+        registry(0).0.configure(&properties)
+    };
+    let text = "\
+value.deserializer=${env:PW}
+key.deserializer=exception-handling(retry(json))
+key.deserializer.retry.backoff=${env:PW}
+key.deserializer.exception-handling.matcher=any(kind(${env:PW}), none)
+value.serializer=list(${env:PW})
+value.serializer.list.delegate=string
+key.serializer=string
+key.serializer.encoding=${env:PW}
+";
+    let report = resolved(text).unwrap_err();
+    assert_eq!(report.len(), 5, "{report}");
+    assert!(!report.to_string().contains("hunter2"), "{report}");
+    let found = report.to_string();
+    assert!(
+        found.contains("there is no deserializer `***`; there are"),
+        "{report}"
+    );
+    assert!(found.contains("there is no kind `***`"), "{report}");
+
+    let configuration = resolved("group.id=${env:PW}\nclient.id=orders").unwrap();
+    assert_eq!(configuration.client()["group.id"], "hunter2");
+    let shown = configuration.explain();
+    assert!(
+        shown.contains("group.id = ***") && shown.contains("client.id = orders"),
+        "{shown}"
     );
 }

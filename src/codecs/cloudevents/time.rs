@@ -1,6 +1,6 @@
 //! RFC 3339 times: an instant to the nanosecond, from text that is kept as it was sent.
 
-use chrono::{DateTime, FixedOffset, NaiveDate, Timelike, Utc};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, SecondsFormat, Timelike, Utc};
 
 /// The instant of an RFC 3339 `date-time` (section 5.6), with lower-case `t` and `z` allowed.
 ///
@@ -34,9 +34,25 @@ pub(super) fn parse(text: &str) -> Option<DateTime<Utc>> {
     (!leap || (utc.hour() == 23 && utc.minute() == 59)).then(|| utc.and_utc())
 }
 
+/// The largest offset of RFC 3339, 23:59, in seconds.
+const FARTHEST: i32 = (23 * 60 + 59) * 60;
+
 /// An instant as RFC 3339 text: seconds always, `Z`, and as many digits of a fraction as it needs.
+///
+/// A year has four digits there. An instant that is beyond them in UTC but was read with an offset
+/// is written with an offset too.
 pub(super) fn format(time: &DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)
+    let east = match time.year() {
+        ..0 => FARTHEST,
+        0..=9999 => 0,
+        _ => -FARTHEST,
+    };
+    match FixedOffset::east_opt(east).filter(|_| east != 0) {
+        Some(offset) => time
+            .with_timezone(&offset)
+            .to_rfc3339_opts(SecondsFormat::AutoSi, false),
+        None => time.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+    }
 }
 
 fn after<'a>(bytes: &'a [u8], one_of: &[u8]) -> Option<&'a [u8]> {
@@ -117,6 +133,22 @@ mod tests {
             ("1990-12-31T15:59:60-08:00", "1990-12-31T23:59:60Z"),
         ] {
             assert_eq!(shown(text).as_deref(), Some(utc), "{text}");
+        }
+    }
+
+    /// An instant that was read is written so that it reads as the same instant again.
+    #[test]
+    fn an_instant_beyond_four_digit_years_in_utc_is_written_with_an_offset() {
+        for (text, written) in [
+            (
+                "9999-12-31T23:59:59.5-14:00",
+                "9999-12-31T14:00:59.500-23:59",
+            ),
+            ("0000-01-01T00:00:00+00:01", "0000-01-01T23:58:00+23:59"),
+            ("0000-01-01T23:58:60+23:59", "0000-01-01T23:58:60+23:59"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(written), "{text}");
+            assert_eq!(parse(text), parse(written), "{text}");
         }
     }
 
