@@ -93,7 +93,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     let mut settings: Settings = configuration
         .client()
         .iter()
-        .map(|(name, value)| (name.clone(), value.clone()))
+        .map(|property| (property.key.clone(), property.value.clone()))
         .collect();
     match (&arguments.bootstrap_servers, &embedded) {
         (Some(servers), _) => settings.set("bootstrap.servers", servers),

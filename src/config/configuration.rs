@@ -5,13 +5,13 @@ use super::chain::{Chain, SerializerChain};
 use super::explain::{Lint, NodeInfo, Source, align, draw, role};
 use super::spec::Direction;
 use crate::deserializer::Deserializer;
-use crate::properties::{Problem, Properties, REDACTED, Report, redacted};
+use crate::properties::{Problem, Properties, Report};
 use crate::record::Part;
 use crate::serializer::Serializer;
 use crate::tree::Tree;
 use crate::value::Value;
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,9 +46,7 @@ pub struct Configuration {
     pub(super) roles: Vec<RoleChain>,
     pub(super) readers: Readers,
     pub(super) writers: Writers,
-    pub(super) client: BTreeMap<String, String>,
-    /// Keys of the client whose values are secret, be it only for the placeholder they came from.
-    pub(super) client_secrets: BTreeSet<String>,
+    pub(super) client: Properties,
     pub(super) own: Properties,
     pub(super) application: Properties,
     pub(super) warnings: Vec<Problem>,
@@ -112,7 +110,7 @@ impl Configuration {
     }
 
     /// The settings for librdkafka: every key that is nobody else's, Java's names translated.
-    pub fn client(&self) -> &BTreeMap<String, String> {
+    pub fn client(&self) -> &Properties {
         &self.client
     }
 
@@ -164,12 +162,9 @@ impl Configuration {
             (format!("  {} = {}", property.key, property.shown()), origin)
         });
         section(&mut rows, "pipeline", own.collect());
-        let client = self.client.iter().map(|(key, value)| {
-            let shown = match self.client_secrets.contains(key) {
-                true => REDACTED.into(),
-                false => redacted(key, value),
-            };
-            (format!("  {key} = {shown}"), String::new())
+        let client = self.client.iter().map(|property| {
+            let origin = property.origin.to_string();
+            (format!("  {} = {}", property.key, property.shown()), origin)
         });
         section(&mut rows, "librdkafka", client.collect());
         let lines = |texts: Vec<String>| {

@@ -10,7 +10,7 @@ use super::spec::{Direction, KeySpec, TypeSpec};
 use crate::properties::{Problem, Properties, Property, Report};
 use crate::record::Part;
 use crate::tree::Tree;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What the Kafka client says of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +70,7 @@ const ROLES: [(Part, Direction); 4] = [
 ];
 
 pub(super) struct Sorted {
-    pub(super) client: BTreeMap<String, String>,
-    pub(super) client_secrets: BTreeSet<String>,
+    pub(super) client: Properties,
     pub(super) own: Properties,
     pub(super) application: Properties,
     pub(super) warnings: Vec<Problem>,
@@ -80,10 +79,9 @@ pub(super) struct Sorted {
 impl Sorted {
     /// Gives the client `value` under `key`, which `property` says.
     fn set(&mut self, key: &str, value: &str, property: &Property) {
-        if property.secret {
-            self.client_secrets.insert(key.to_owned());
-        }
-        self.client.insert(key.to_owned(), value.to_owned());
+        let mut set = Property::new(key, value, property.origin.clone());
+        set.secret |= property.secret;
+        self.client.put(set);
     }
 }
 
@@ -190,8 +188,7 @@ pub(super) fn sort(
     report: &mut Report,
 ) -> Sorted {
     let mut sorted = Sorted {
-        client: BTreeMap::new(),
-        client_secrets: BTreeSet::new(),
+        client: Properties::new(),
         own: Properties::new(),
         application: Properties::new(),
         warnings: Vec::new(),

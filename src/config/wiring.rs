@@ -230,7 +230,6 @@ pub(super) fn configure(
         readers,
         writers,
         client,
-        client_secrets: sorted.client_secrets,
         own,
         application,
         warnings,

@@ -205,18 +205,9 @@ auto.offset.reset=none
 ",
     );
     let good = good.unwrap_or_else(|report| panic!("{report}"));
-    assert_eq!(
-        good.client().get("fetch.wait.max.ms").map(String::as_str),
-        Some("250")
-    );
-    assert_eq!(
-        good.client().get("delivery.timeout.ms").map(String::as_str),
-        Some("1000")
-    );
-    assert_eq!(
-        good.client().get("auto.offset.reset").map(String::as_str),
-        Some("error")
-    );
+    assert_eq!(good.client().value("fetch.wait.max.ms"), Some("250"));
+    assert_eq!(good.client().value("delivery.timeout.ms"), Some("1000"));
+    assert_eq!(good.client().value("auto.offset.reset"), Some("error"));
     assert_eq!(good.client().len(), 3);
 
     let found = mistakes(
@@ -274,7 +265,7 @@ key.serializer.encoding=${env:PW}
     assert!(found.contains("there is no kind `***`"), "{report}");
 
     let configuration = resolved("group.id=${env:PW}\nclient.id=orders").unwrap();
-    assert_eq!(configuration.client()["group.id"], "hunter2");
+    assert_eq!(configuration.client().value("group.id"), Some("hunter2"));
     let shown = configuration.explain();
     assert!(
         shown.contains("group.id = ***") && shown.contains("client.id = orders"),
