@@ -87,7 +87,7 @@ impl<D> Retry<D> {
 
     /// Starts no attempt later than `limit` after the first failure. The wait that would end later is
     /// cut to end there, and the attempt after it is the last: a limit shorter than the first wait
-    /// still leaves one retry.
+    /// still leaves one retry, and so does a limit of zero, at once.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.policy.time_limit = Some(limit);
@@ -204,14 +204,12 @@ impl Policy {
     /// The wait before the next attempt, or `None` to give up.
     fn wait(&self, attempts: u32, chance: f64, failing_for: Duration) -> Option<Duration> {
         let wait = self.backoff.wait(attempts, chance)?;
-        match self
-            .time_limit
-            .map(|limit| limit.saturating_sub(failing_for))
-        {
-            Some(Duration::ZERO) => None,
-            Some(left) => Some(wait.min(left)),
-            None => Some(wait),
-        }
+        let Some(limit) = self.time_limit else {
+            return Some(wait);
+        };
+        let left = limit.saturating_sub(failing_for);
+        // The first retry is made whatever the limit.
+        (attempts == 1 || !left.is_zero()).then(|| wait.min(left))
     }
 
     async fn attempt<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Result<T> {

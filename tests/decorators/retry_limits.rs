@@ -64,7 +64,7 @@ async fn without_an_attempt_timeout_an_attempt_may_take_its_time() {
 /// FC-038 (a): a limit shorter than one wait cuts the wait and leaves one retry.
 #[tokio::test(start_paused = true)]
 async fn a_time_limit_shorter_than_the_first_wait_leaves_one_retry() {
-    for limit in [15_000, 1] {
+    for limit in [15_000, 1, 0] {
         let leaf = Leaf::new([TEMPORARY]);
         let chain = leaf
             .named("leaf")
