@@ -2,7 +2,7 @@ use crate::answer::{Answer, BoxFuture};
 use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff};
 use crate::component::Component;
 use crate::deserializer::{Deserializer, Input};
-use crate::error::{Error, Result, StageName, Status};
+use crate::error::{Error, ErrorKind, Result, StageName, Status};
 use crate::matcher::{Matcher, SharedMatcher};
 use crate::serializer::{Encoded, Give, Serializer, Target};
 use crate::tree::Tree;
@@ -22,6 +22,9 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Takes Temporary errors, or what its [matcher](Self::matcher) takes. When it gives up, Temporary
 /// becomes Exhausted, and the error tells the attempts (the first call counts) and the elapsed time.
 /// Of nested retries the outermost that tried again writes these.
+///
+/// An error of kind [`ErrorKind::Config`] is never tried again, whatever the matcher: a chain that is
+/// wired wrongly must stop, not be called for ever.
 ///
 /// Waits are timers of tokio: they block no thread, and dropping the answer ends them. Without a
 /// tokio runtime whose timer is enabled a retry cannot wait; that is an error of kind Config.
@@ -128,10 +131,11 @@ impl<D> Retry<D> {
 
 impl Policy {
     fn takes(&self, error: &Error) -> bool {
-        match &self.matcher {
-            Some(matcher) => matcher.matches(error),
-            None => error.status() == Status::Temporary,
-        }
+        error.kind() != ErrorKind::Config
+            && match &self.matcher {
+                Some(matcher) => matcher.matches(error),
+                None => error.status() == Status::Temporary,
+            }
     }
 
     /// Goes on after an answer that was not a ready success.

@@ -230,6 +230,20 @@ async fn a_matcher_says_what_is_tried_again_and_only_temporary_becomes_exhausted
     assert_eq!((leaf.calls(), error.status()), (1, Status::Temporary));
 }
 
+/// A chain that is wired wrongly is not tried again, so that it surfaces even from a retry that
+/// takes every error and never ends.
+#[tokio::test(start_paused = true)]
+async fn a_wiring_mistake_is_never_tried_again() {
+    let leaf = Leaf::new([Step::Fail(ErrorKind::Config, Status::Permanent)]);
+    let chain = leaf
+        .named("leaf")
+        .retry(Endless(100))
+        .matcher(matcher::all());
+    let read = tokio::time::timeout(ms(10_000), read(&chain, b"x")).await;
+    assert_eq!(read.unwrap().unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(leaf.calls(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_serializer_is_tried_again_and_a_failed_attempt_leaves_no_header() {
     let leaf = Leaf::new([TEMPORARY, TEMPORARY.later(ms(5)), Step::Echo]);
