@@ -187,6 +187,7 @@ impl Policy {
                 let error = error.with_status(status);
                 return Err(self.finish(error, attempts, now.duration_since(started)));
             };
+            let sleep = timer(wait).map_err(|error| error.at(self.name.clone()))?;
             if let Some(observer) = &self.observer {
                 let stage = &*self.name;
                 observer.retrying(&RetryEvent {
@@ -197,9 +198,7 @@ impl Policy {
                 });
             }
             drop(error);
-            timer(wait)
-                .map_err(|error| error.at(self.name.clone()))?
-                .await;
+            sleep.await;
             attempts = attempts.saturating_add(1);
             answer = again();
         }

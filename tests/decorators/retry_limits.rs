@@ -165,6 +165,11 @@ fn read_without_timer(
             .contains("tokio runtime with its timer enabled")
     );
     assert_eq!((leaf.calls(), leaf.running()), (1, 0));
+    assert_eq!(
+        told.load(Ordering::Relaxed),
+        0,
+        "a retry that does not happen is not told of"
+    );
 }
 
 #[test]
