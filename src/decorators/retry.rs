@@ -6,7 +6,7 @@ use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result, StageName};
 use crate::matcher::{Matcher, SharedMatcher};
 use crate::serializer::{Encoded, Give, Serializer, Target};
-use crate::status::Status;
+use crate::status::{ErrorKind, Status};
 use crate::tree::Tree;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -24,6 +24,9 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Takes Temporary errors, or what its [matcher](Self::matcher) takes. When it gives up, Temporary
 /// becomes Exhausted, and the error tells the attempts (the first call counts) and the elapsed time.
 /// Of nested retries the outermost that tried again writes these.
+///
+/// An error of kind [`ErrorKind::Config`] is never tried again, whatever the matcher: a chain that is
+/// wired wrongly must stop, not be called for ever.
 ///
 /// Waits are timers of tokio: they block no thread, and dropping the answer ends them. Without a
 /// tokio runtime whose timer is enabled a retry cannot wait; that is an error of kind Config.
@@ -89,7 +92,7 @@ impl<D> Retry<D> {
 
     /// Starts no attempt later than `limit` after the first failure. The wait that would end later is
     /// cut to end there, and the attempt after it is the last: a limit shorter than the first wait
-    /// still leaves one retry.
+    /// still leaves one retry, and so does a limit of zero, at once.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.policy.time_limit = Some(limit);
@@ -130,10 +133,11 @@ impl<D> Retry<D> {
 
 impl Policy {
     fn takes(&self, error: &Error) -> bool {
-        match &self.matcher {
-            Some(matcher) => matcher.matches(error),
-            None => error.status() == Status::Temporary,
-        }
+        error.kind() != ErrorKind::Config
+            && match &self.matcher {
+                Some(matcher) => matcher.matches(error),
+                None => error.status() == Status::Temporary,
+            }
     }
 
     /// Goes on after an answer that was not a ready success.
@@ -185,6 +189,7 @@ impl Policy {
                 let error = error.with_status(status);
                 return Err(self.finish(error, attempts, now.duration_since(started)));
             };
+            let sleep = timer(wait).map_err(|error| error.at(self.name.clone()))?;
             if let Some(observer) = &self.observer {
                 let stage = &*self.name;
                 observer.retrying(&RetryEvent {
@@ -195,9 +200,7 @@ impl Policy {
                 });
             }
             drop(error);
-            timer(wait)
-                .map_err(|error| error.at(self.name.clone()))?
-                .await;
+            sleep.await;
             attempts = attempts.saturating_add(1);
             answer = again();
         }
@@ -206,14 +209,12 @@ impl Policy {
     /// The wait before the next attempt, or `None` to give up.
     fn wait(&self, attempts: u32, chance: f64, failing_for: Duration) -> Option<Duration> {
         let wait = self.backoff.wait(attempts, chance)?;
-        match self
-            .time_limit
-            .map(|limit| limit.saturating_sub(failing_for))
-        {
-            Some(Duration::ZERO) => None,
-            Some(left) => Some(wait.min(left)),
-            None => Some(wait),
-        }
+        let Some(limit) = self.time_limit else {
+            return Some(wait);
+        };
+        let left = limit.saturating_sub(failing_for);
+        // The first retry is made whatever the limit.
+        (attempts == 1 || !left.is_zero()).then(|| wait.min(left))
     }
 
     async fn attempt<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Result<T> {
