@@ -6,6 +6,8 @@
 
 pub mod bytes;
 mod charset;
+#[cfg(feature = "cloudevents")]
+pub mod cloudevents;
 #[cfg(feature = "encryption")]
 pub mod encryption;
 pub mod json;
