@@ -2,12 +2,31 @@
 
 use crate::backoff;
 use crate::codecs;
-use crate::config::{Direction, Registry, TypeSpec};
+use crate::config::{Direction, OwnKey, Registry, TypeSpec};
 use crate::decorators;
 use crate::matcher;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
+
+/// The keys of the consumer and its dead letters.
+const OWN_KEYS: &[OwnKey] = &[
+    OwnKey {
+        name: "topics",
+        default: None,
+        doc: "The topics to consume, separated by commas.",
+    },
+    OwnKey {
+        name: "dead.letter.topic",
+        default: Some("${topic}.dead-letter"),
+        doc: "Where records go that failed; `${topic}` and `${group}` stand for their names.",
+    },
+    OwnKey {
+        name: "dead.letter.producer.",
+        default: None,
+        doc: "Settings of the producer of dead letters, beside those it inherits.",
+    },
+];
 
 impl Registry {
     /// Every part of this crate under its kebab name, its Java class and KIP-873's name for it.
@@ -33,9 +52,16 @@ impl Registry {
         let registry = codecs::primitives::specs()
             .into_iter()
             .fold(registry, Registry::with_type);
+        #[cfg(feature = "cloudevents")]
+        let registry = registry.with_type(codecs::cloudevents::spec());
         #[cfg(feature = "encryption")]
         let registry = registry.with_type(codecs::encryption::spec());
-        registry
+        #[cfg(feature = "kafka")]
+        let registry = registry.with_client_keys(crate::transport::kafka::KafkaKeys);
+        OWN_KEYS
+            .iter()
+            .copied()
+            .fold(registry, Registry::with_own_key)
     }
 
     /// Adds a type that travels as JSON under a Java class name or a name of one's own, in both

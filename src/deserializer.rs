@@ -3,7 +3,8 @@
 use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
 use crate::error::Result;
-use crate::record::{Context, Part, Payload, Record};
+use crate::payload::{Context, Payload};
+use crate::record::{Part, Record};
 use crate::stage::{Stage, contained};
 use crate::tree::Tree;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub trait Deserializer: Component {
     /// Reads `input`.
     ///
     /// # Errors
-    /// The error says whether trying again helps ([`Error::status`]); it quotes no payload.
+    /// The error says whether trying again helps ([`Error::status`](crate::Error::status)); it quotes no payload.
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Self::Output>;
 }
 

@@ -1,4 +1,16 @@
-//! kafka-chain.
+#![doc = include_str!("../README.md")]
+// Of the library alone: a failed unwrap is how a test fails.
+#![warn(unreachable_pub)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::todo,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod backoff;
 pub mod codecs;
@@ -6,16 +18,20 @@ pub mod config;
 pub mod decorators;
 pub mod matcher;
 pub mod properties;
+pub mod transport;
 
 mod answer;
 mod builtin;
 mod component;
 mod deserializer;
 mod error;
+mod headers;
 mod outcome;
+mod payload;
 mod record;
 mod serializer;
 mod stage;
+mod status;
 mod tree;
 mod value;
 
@@ -25,16 +41,16 @@ pub use deserializer::{
     BoxDeserializer, DeserializeWith, DeserializeWithFuture, Deserializer, Input, deserialize,
     deserialize_with, deserialize_with_future,
 };
-pub use error::{Classify, Error, ErrorKind, Result, StageName, Status};
+pub use error::{Classify, Error, Result, StageName};
+pub use headers::{HeaderRef, HeaderSource, HeaderView, Headers};
 pub use outcome::{Failure, Outcome};
-pub use record::{
-    Context, HeaderRef, HeaderSource, HeaderView, Headers, OwnedRecord, Part, Payload, Record,
-    Timestamp,
-};
+pub use payload::{Context, Payload};
+pub use record::{OutgoingRecord, OwnedRecord, Part, Record, Timestamp};
 pub use serializer::{
     BoxSerializer, Encoded, Give, SerializeBytesWithFuture, SerializeWith, Serializer, Target,
     serialize_bytes_with_future, serialize_with,
 };
 pub use stage::Stage;
+pub use status::{ErrorKind, Status};
 pub use tree::{MAX_DEPTH, MAX_LENGTH, Tree, TreeError};
 pub use value::Value;

@@ -1,6 +1,7 @@
 //! Which errors a decorator takes.
 
-use crate::error::{Error, ErrorKind, Status};
+use crate::error::Error;
+use crate::status::{ErrorKind, Status};
 use crate::tree::Tree;
 use std::fmt;
 use std::sync::Arc;

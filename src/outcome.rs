@@ -1,7 +1,8 @@
 //! What exception handling yields: the value, or a failure that carries everything needed to act.
 
 use crate::error::Error;
-use crate::record::{Context, OwnedRecord, Part};
+use crate::payload::Context;
+use crate::record::{OwnedRecord, Part};
 use std::fmt;
 
 /// A value, or the failure of the record it should have come from.

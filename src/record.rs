@@ -1,5 +1,7 @@
-//! What was consumed: a record, its headers, and the bytes in hand.
+//! What was consumed, and what is to be written.
 
+use crate::headers::{HeaderView, Headers, Size};
+use crate::payload::Context;
 use bytes::Bytes;
 use std::fmt;
 
@@ -56,225 +58,6 @@ impl Timestamp {
             Timestamp::NotAvailable => "NoTimestampType",
             Timestamp::CreateTime(_) => "CreateTime",
             Timestamp::LogAppendTime(_) => "LogAppendTime",
-        }
-    }
-}
-
-/// One header as seen on a record: its name (bytes, for Kafka does not promise UTF-8) and its
-/// value, where null is not empty.
-pub type HeaderRef<'a> = (&'a [u8], Option<&'a [u8]>);
-
-/// Where the headers of a record are held. A transport implements this over what its client
-/// library holds, so that reading a header copies nothing.
-pub trait HeaderSource: Sync {
-    /// The header at `index`, in the order of the record; `None` past the end.
-    fn get(&self, index: usize) -> Option<HeaderRef<'_>>;
-
-    /// How many headers there are.
-    fn len(&self) -> usize;
-
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The last header of this name: `None` when absent, `Some(None)` when its value is null.
-    ///
-    /// Names are compared byte for byte, case included, as Kafka does.
-    fn get_last(&self, name: &[u8]) -> Option<Option<&[u8]>> {
-        (0..self.len())
-            .rev()
-            .find_map(|index| match self.get(index) {
-                Some((found, value)) if found == name => Some(value),
-                _ => None,
-            })
-    }
-}
-
-impl HeaderSource for () {
-    fn get(&self, _: usize) -> Option<HeaderRef<'_>> {
-        None
-    }
-
-    fn len(&self) -> usize {
-        0
-    }
-}
-
-impl<N: AsRef<[u8]> + Sync, V: AsRef<[u8]> + Sync> HeaderSource for [(N, Option<V>)] {
-    fn get(&self, index: usize) -> Option<HeaderRef<'_>> {
-        self.get(index)
-            .map(|(name, value)| (name.as_ref(), value.as_ref().map(AsRef::as_ref)))
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
-
-/// A borrowed, ordered view of a record's headers. Copying it is free.
-#[derive(Clone, Copy)]
-pub struct HeaderView<'a>(&'a (dyn HeaderSource + 'a));
-
-impl<'a> HeaderView<'a> {
-    /// A view of `source`.
-    pub fn new(source: &'a (dyn HeaderSource + 'a)) -> Self {
-        HeaderView(source)
-    }
-
-    /// No headers.
-    pub const fn empty() -> HeaderView<'static> {
-        HeaderView(&())
-    }
-
-    /// The header at `index`, in the order of the record.
-    pub fn get(self, index: usize) -> Option<HeaderRef<'a>> {
-        self.0.get(index)
-    }
-
-    /// How many headers there are.
-    pub fn len(self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The last header of this name: absent, null and empty are three answers (`None`,
-    /// `Some(None)`, `Some(Some(b""))`).
-    pub fn get_last(self, name: impl AsRef<[u8]>) -> Option<Option<&'a [u8]>> {
-        self.0.get_last(name.as_ref())
-    }
-
-    /// All headers in the order of the record, nulls and repeats included.
-    pub fn iter(self) -> impl Iterator<Item = HeaderRef<'a>> {
-        (0..self.0.len()).filter_map(move |index| self.0.get(index))
-    }
-
-    /// An owned copy.
-    pub fn to_owned(self) -> Headers {
-        let mut headers = Headers::with_capacity(self.len());
-        for (name, value) in self.iter() {
-            headers.push(
-                Bytes::copy_from_slice(name),
-                value.map(Bytes::copy_from_slice),
-            );
-        }
-        headers
-    }
-}
-
-impl Default for HeaderView<'_> {
-    fn default() -> Self {
-        Self::empty()
-    }
-}
-
-impl fmt::Debug for HeaderView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug_headers(self.iter(), f)
-    }
-}
-
-/// An owned, ordered multi-map of name → bytes or null.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Headers(Vec<(Bytes, Option<Bytes>)>);
-
-impl Headers {
-    /// No headers.
-    pub const fn new() -> Self {
-        Headers(Vec::new())
-    }
-
-    /// No headers yet, with room for `capacity`.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Headers(Vec::with_capacity(capacity))
-    }
-
-    /// Adds a header after all others; a name may repeat.
-    pub fn push(&mut self, name: impl Into<Bytes>, value: Option<impl Into<Bytes>>) {
-        self.0.push((name.into(), value.map(Into::into)));
-    }
-
-    /// Removes every header of this name.
-    pub fn remove(&mut self, name: impl AsRef<[u8]>) {
-        self.0.retain(|(found, _)| found != name.as_ref());
-    }
-
-    /// Adds all headers of `other` after ours, in their order.
-    ///
-    /// Allocates nothing when either has none.
-    pub fn append(&mut self, mut other: Headers) {
-        if self.0.is_empty() {
-            *self = other;
-        } else {
-            self.0.append(&mut other.0);
-        }
-    }
-
-    /// A borrowed view.
-    pub fn view(&self) -> HeaderView<'_> {
-        HeaderView(self)
-    }
-
-    /// Name and value of each header, in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Bytes, Option<&Bytes>)> {
-        self.0.iter().map(|(name, value)| (name, value.as_ref()))
-    }
-}
-
-impl HeaderSource for Headers {
-    fn get(&self, index: usize) -> Option<HeaderRef<'_>> {
-        HeaderSource::get(self.0.as_slice(), index)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl<N: Into<Bytes>, V: Into<Bytes>> FromIterator<(N, Option<V>)> for Headers {
-    fn from_iter<I: IntoIterator<Item = (N, Option<V>)>>(headers: I) -> Self {
-        Headers(
-            headers
-                .into_iter()
-                .map(|(n, v)| (n.into(), v.map(Into::into)))
-                .collect(),
-        )
-    }
-}
-
-impl fmt::Debug for Headers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug_headers(self.view().iter(), f)
-    }
-}
-
-/// Prints names and value lengths: header values are payload too.
-fn debug_headers<'a>(
-    headers: impl Iterator<Item = HeaderRef<'a>>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    f.debug_map()
-        .entries(headers.map(|(name, value)| {
-            (
-                String::from_utf8_lossy(name).into_owned(),
-                Size(value.map(<[u8]>::len)),
-            )
-        }))
-        .finish()
-}
-
-/// How many bytes there are, for a `Debug` that may not show them.
-struct Size(Option<usize>);
-
-impl fmt::Debug for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(len) => write!(f, "{len} bytes"),
-            None => f.write_str("null"),
         }
     }
 }
@@ -401,96 +184,47 @@ impl fmt::Debug for OwnedRecord {
     }
 }
 
-/// Where a payload comes from: the record and which half of it. Decorators never alter it.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// The record as consumed.
-    pub record: &'a Record<'a>,
-    /// The half the chain is reading.
-    pub part: Part,
+/// A record to be written. `Debug` shows sizes, never payloads.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OutgoingRecord {
+    /// The topic it goes to.
+    pub topic: String,
+    /// The partition it goes to; `None` lets the key's hash decide (chance, without a key).
+    pub partition: Option<i32>,
+    /// The key; null is not empty.
+    pub key: Option<Bytes>,
+    /// The value; null is a tombstone, not empty.
+    pub value: Option<Bytes>,
+    /// All headers in order, nulls and repeats included.
+    pub headers: Headers,
+    /// Milliseconds since the Unix epoch; `None`, and 0 too on Kafka, is the time of sending.
+    pub timestamp: Option<i64>,
 }
 
-impl<'a> Context<'a> {
-    /// The record's headers.
-    pub fn headers(&self) -> HeaderView<'a> {
-        self.record.headers
-    }
-
-    /// The raw payload of this half, as the first stage of a chain gets it.
-    pub fn payload(&self) -> Payload<'a> {
-        Payload::from(self.record.part(self.part))
-    }
-}
-
-/// The bytes in hand. Cloning is free, or a reference count.
-#[derive(Clone, Default)]
-pub enum Payload<'a> {
-    /// No bytes: a null key, a tombstone. Not the same as empty.
-    #[default]
-    Null,
-    /// Bytes that live in the record.
-    Borrowed(&'a [u8]),
-    /// Bytes that a stage made.
-    Shared(Bytes),
-}
-
-impl<'a> Payload<'a> {
-    /// The bytes, or `None` for null.
-    #[inline]
-    pub fn as_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Payload::Null => None,
-            Payload::Borrowed(bytes) => Some(bytes),
-            Payload::Shared(bytes) => Some(bytes),
-        }
-    }
-
-    /// Owned bytes, or `None` for null; copies only borrowed ones.
-    pub fn into_bytes(self) -> Option<Bytes> {
-        match self {
-            Payload::Null => None,
-            Payload::Borrowed(bytes) => Some(Bytes::copy_from_slice(bytes)),
-            Payload::Shared(bytes) => Some(bytes),
-        }
-    }
-
-    /// Whether there are no bytes at all.
-    #[inline]
-    pub fn is_null(&self) -> bool {
-        matches!(self, Payload::Null)
-    }
-}
-
-impl<'a> From<Option<&'a [u8]>> for Payload<'a> {
-    #[inline]
-    fn from(bytes: Option<&'a [u8]>) -> Self {
-        bytes.map_or(Payload::Null, Payload::Borrowed)
-    }
-}
-
-impl<'a> From<&'a [u8]> for Payload<'a> {
-    #[inline]
-    fn from(bytes: &'a [u8]) -> Self {
-        Payload::Borrowed(bytes)
-    }
-}
-
-impl From<Bytes> for Payload<'_> {
-    #[inline]
-    fn from(bytes: Bytes) -> Self {
-        Payload::Shared(bytes)
-    }
-}
-
-impl From<Option<Bytes>> for Payload<'_> {
-    #[inline]
-    fn from(bytes: Option<Bytes>) -> Self {
-        bytes.map_or(Payload::Null, Payload::Shared)
-    }
-}
-
-impl fmt::Debug for Payload<'_> {
+impl fmt::Debug for OutgoingRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({:?})", Size(self.as_bytes().map(<[u8]>::len)))
+        let size = |bytes: &Option<Bytes>| Size(bytes.as_ref().map(Bytes::len));
+        f.debug_struct("OutgoingRecord")
+            .field("topic", &self.topic)
+            .field("partition", &self.partition)
+            .field("key", &size(&self.key))
+            .field("value", &size(&self.value))
+            .field("headers", &self.headers)
+            .field("timestamp", &self.timestamp)
+            .finish()
+    }
+}
+
+impl From<OwnedRecord> for OutgoingRecord {
+    /// The same key, value, headers and timestamp for the same topic; the partition is left open.
+    fn from(record: OwnedRecord) -> Self {
+        OutgoingRecord {
+            topic: record.topic,
+            partition: None,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+            timestamp: record.timestamp.millis(),
+        }
     }
 }

@@ -3,7 +3,9 @@
 use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
 use crate::error::Result;
-use crate::record::{HeaderView, Headers, Part, Payload};
+use crate::headers::{HeaderView, Headers};
+use crate::payload::Payload;
+use crate::record::Part;
 use crate::stage::{Stage, contained};
 use crate::tree::Tree;
 use bytes::Bytes;

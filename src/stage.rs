@@ -2,7 +2,8 @@
 
 use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
-use crate::error::{Error, ErrorKind, Result, StageName, Status};
+use crate::error::{Error, Result, StageName};
+use crate::status::{ErrorKind, Status};
 use crate::tree::Tree;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

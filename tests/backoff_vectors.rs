@@ -1,10 +1,5 @@
 //! Every case of `tests/vectors/backoff.json`.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests are no test functions themselves"
-)]
-
 #[path = "support/vectors_backoff.rs"]
 mod vectors_backoff;
 

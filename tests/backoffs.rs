@@ -1,10 +1,5 @@
 //! What every backoff promises: it never falls before its maximum, never passes it, never panics.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests are no test functions themselves"
-)]
-
 use kafka_chain::backoff::{
     Backoff, Exponential, Fibonacci, Fixed, Jitter, Kafka, List, NoRetries, worst_case,
 };

@@ -1,11 +1,5 @@
 //! Text and UUIDs in Java's charsets; the expected hashes were computed with OpenJDK 17.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests are no test functions themselves"
-)]
-
 #[path = "support/codec_calls.rs"]
 mod codec_calls;
 

@@ -1,5 +1,10 @@
 //! CloudEvents as they are met in the field.
 #![cfg(feature = "cloudevents")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "support/cloudevents.rs"]
 mod support;

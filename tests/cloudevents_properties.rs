@@ -1,5 +1,10 @@
 //! What must hold of CloudEvents for any input.
 #![cfg(feature = "cloudevents")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "support/cloudevents.rs"]
 mod support;

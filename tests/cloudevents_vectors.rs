@@ -1,5 +1,10 @@
 //! The public conformance cases for CloudEvents on Kafka.
 #![cfg(feature = "cloudevents")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "support/vectors_cloudevents.rs"]
 mod vectors;

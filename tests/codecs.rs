@@ -1,10 +1,5 @@
 //! What the codecs of Kafka's own types promise beyond single vectors.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests are no test functions themselves"
-)]
-
 #[path = "support/codec_calls.rs"]
 mod codec_calls;
 

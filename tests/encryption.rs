@@ -1,11 +1,5 @@
 //! The `aes-gcm` codec as a chain sees it.
 #![cfg(feature = "encryption")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
-
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead, KeyInit, Payload as Sealed};
 use bytes::Bytes;

@@ -1,7 +1,5 @@
 //! The `aes-gcm` codec with keys that come later.
 #![cfg(feature = "encryption")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use bytes::Bytes;
 use kafka_chain::codecs::encryption::{
     AesGcm, CachedKeys, Key, KeyId, KeyProvider, StaticKeys, aes_gcm,

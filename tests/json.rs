@@ -1,10 +1,4 @@
 //! The `json` codec as a chain sees it.
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use kafka_chain::codecs::json::{Json, json};
 use kafka_chain::{
     Component, Deserializer, Encoded, Error, ErrorKind, Input, Part, Record, Serializer, Status,

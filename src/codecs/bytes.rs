@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::component::Component;
 use crate::config::TypeSpec;
 use crate::deserializer::{Deserializer, Input};
-use crate::record::Payload;
+use crate::payload::Payload;
 use crate::serializer::{Encoded, Serializer, Target};
 use crate::stage::Stage;
 use crate::tree::Tree;

@@ -7,7 +7,7 @@ use crate::component::Component;
 use crate::config::TypeSpec;
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result};
-use crate::record::Payload;
+use crate::payload::Payload;
 use crate::serializer::{Encoded, Serializer, Target};
 use crate::stage::Stage;
 use crate::tree::Tree;

@@ -1,6 +1,6 @@
 //! A chain that was built from configuration, as its user sees it.
 
-use super::spec::Yields;
+use super::built::Yields;
 use crate::answer::Answer;
 use crate::component::Component;
 use crate::deserializer::{Deserializer, Input};

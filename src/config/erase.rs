@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::component::Component;
 use crate::deserializer::{Deserializer, Input};
 use crate::error::Error;
-use crate::record::Payload;
+use crate::payload::Payload;
 use crate::serializer::{Encoded, Give, Serializer, Target};
 use crate::tree::Tree;
 use crate::value::Value;

@@ -1,12 +1,12 @@
 //! Whose key is it? Every property is a chain's, the client's, the pipeline's or the application's;
 //! what is nobody's is a mistake.
 
+use super::configuration::RoleChain;
 use super::explain::NodeInfo;
 use super::names::nearest;
 use super::node::fill;
 use super::registry::Registry;
 use super::spec::{Direction, KeySpec, TypeSpec};
-use super::wiring::RoleChain;
 use crate::properties::{Problem, Properties, Property, Report};
 use crate::record::Part;
 use crate::tree::Tree;
@@ -71,9 +71,20 @@ const ROLES: [(Part, Direction); 4] = [
 
 pub(super) struct Sorted {
     pub(super) client: BTreeMap<String, String>,
+    pub(super) client_secrets: BTreeSet<String>,
     pub(super) own: Properties,
     pub(super) application: Properties,
     pub(super) warnings: Vec<Problem>,
+}
+
+impl Sorted {
+    /// Gives the client `value` under `key`, which `property` says.
+    fn set(&mut self, key: &str, value: &str, property: &Property) {
+        if property.secret {
+            self.client_secrets.insert(key.to_owned());
+        }
+        self.client.insert(key.to_owned(), value.to_owned());
+    }
 }
 
 /// Where a key of the chains belongs by its spelling alone.
@@ -180,6 +191,7 @@ pub(super) fn sort(
 ) -> Sorted {
     let mut sorted = Sorted {
         client: BTreeMap::new(),
+        client_secrets: BTreeSet::new(),
         own: Properties::new(),
         application: Properties::new(),
         warnings: Vec::new(),
@@ -192,7 +204,7 @@ pub(super) fn sort(
             if let Some(client) = &registry.client
                 && client.check(key, &property.value) == ClientKey::Known
             {
-                sorted.client.insert(key.to_owned(), property.value.clone());
+                sorted.set(key, &property.value, property);
             }
             continue;
         }
@@ -245,10 +257,10 @@ pub(super) fn sort(
             }
             None => match client_key(registry, property, roles) {
                 ClientKey::Known => {
-                    sorted.client.insert(key.to_owned(), property.value.clone());
+                    sorted.set(key, &property.value, property);
                 }
                 ClientKey::Translated { key, value } => {
-                    sorted.client.insert(key, value);
+                    sorted.set(&key, &value, property);
                 }
                 ClientKey::Refused(reason) => report.push(problem(reason)),
                 ClientKey::Dropped(reason) => sorted.warnings.push(problem(reason)),

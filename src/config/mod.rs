@@ -3,23 +3,27 @@
 //! This floor knows contracts and no part: each part brings its [`TypeSpec`], and the roof
 //! (`builtin.rs`) lists them.
 
+mod built;
 mod chain;
+mod configuration;
 mod erase;
 mod explain;
 mod keys;
+mod leaf;
 mod names;
 mod node;
 mod registry;
+mod scope;
 mod spec;
 mod wiring;
 
+pub use built::{Built, BuiltWriter, TypeOf, Writer, Yields};
 pub use chain::{Chain, SerializerChain};
+pub use configuration::{Configuration, RoleChain};
 pub use erase::{Erase, EraseBytesWriter, EraseWriter};
 pub use explain::{Lint, LintView, NodeInfo, Setting, Source};
 pub use keys::{ClientKey, ClientKeys, OwnKey};
-pub use node::{Node, Scope};
+pub use node::Node;
 pub use registry::Registry;
-pub use spec::{
-    BackoffSpec, Built, BuiltWriter, Direction, KeySpec, TypeOf, TypeSpec, Writer, Yields,
-};
-pub use wiring::{Configuration, RoleChain};
+pub use scope::Scope;
+pub use spec::{BackoffSpec, Direction, KeySpec, TypeSpec};

@@ -1,20 +1,16 @@
 //! What a factory sees of the configuration: its own node, and only its own keys.
 
-use super::erase::{Erase, EraseBytesWriter, EraseWriter};
+use super::built::{Built, BuiltWriter};
 use super::explain::{NodeInfo, Setting, Source};
 use super::names::{is_class, nearest};
-use super::spec::{Built, BuiltWriter, Direction, KeySpec, TypeOf, TypeSpec, Writer, Yields};
+use super::scope::Scope;
+use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::Wiring;
 use crate::backoff::{RetryObserver, SharedBackoff};
-use crate::deserializer::{BoxDeserializer, Deserializer};
-use crate::matcher::{self, SharedMatcher};
-use crate::properties::{Origin, Problem, Property};
+use crate::matcher::{self, Matcher, SharedMatcher};
+use crate::properties::{Origin, Problem, Property, REDACTED};
 use crate::record::Part;
-use crate::serializer::{Give, Serializer};
-use crate::stage::Stage;
 use crate::tree::Tree;
-use crate::value::Value;
-use std::any::Any;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +72,7 @@ impl<'a> Node<'_, 'a> {
         keys
     }
 
-    fn find(&mut self, key: &str, spec: Option<&KeySpec>) -> Option<&'a Property> {
+    pub(super) fn find(&mut self, key: &str, spec: Option<&KeySpec>) -> Option<&'a Property> {
         let properties = self.wiring.properties;
         let found = self
             .spellings(key, spec)
@@ -112,7 +108,18 @@ impl<'a> Node<'_, 'a> {
         self.info.settings.push(setting);
     }
 
-    fn read(&mut self, key: &str, spec: Option<&'static KeySpec>) -> Option<(String, bool)> {
+    /// Shows the last value under the name it goes by, whatever class named it.
+    fn renote(&mut self, value: String) {
+        if let Some(setting) = self.info.settings.last_mut() {
+            setting.value = value;
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        key: &str,
+        spec: Option<&'static KeySpec>,
+    ) -> Option<(String, bool)> {
         if let Some(property) = self.find(key, spec) {
             let source = Source::Origin(property.origin.clone());
             self.note(key, property.shown(), source);
@@ -123,7 +130,7 @@ impl<'a> Node<'_, 'a> {
         Some((default.to_owned(), false))
     }
 
-    fn parse_with<T: FromStr>(
+    pub(super) fn parse_with<T: FromStr>(
         &mut self,
         key: &str,
         spec: Option<&'static KeySpec>,
@@ -189,7 +196,10 @@ impl<'a> Node<'_, 'a> {
         };
         let parsed = text.parse::<Tree>().map_err(|error| error.to_string());
         match parsed.and_then(|tree| matcher::from_tree(&tree, &named)) {
-            Ok(matcher) => Some(Some(matcher)),
+            Ok(matcher) => {
+                self.renote(matcher.describe().to_string());
+                Some(Some(matcher))
+            }
             Err(message) => {
                 self.problem(key, message);
                 None
@@ -223,13 +233,9 @@ impl<'a> Node<'_, 'a> {
             self.problem(key, message);
             return None;
         };
+        self.renote(spec.name.clone());
         let prefix = format!("{key}.{}.", spec.name);
-        (spec.build.clone())(&mut Scope {
-            node: self,
-            prefix,
-            keys: spec.keys,
-        })
-        .map(Some)
+        (spec.build.clone())(&mut Scope::new(self, prefix, spec.keys)).map(Some)
     }
 
     /// Says how long this part may wait at the most before it gives up, for the lint.
@@ -271,6 +277,11 @@ impl<'a> Node<'_, 'a> {
         let spellings = self.spellings(key, spec);
         if let Some(tree) = self.tree.delegates.get(index).cloned() {
             let properties = self.wiring.properties;
+            let is_secret = |known: &Property| known.secret && known.origin == self.origin;
+            let shown = match properties.iter().any(is_secret) {
+                true => REDACTED.to_owned(),
+                false => tree.to_string(),
+            };
             let flat = format!("{}.", self.spec.flat_name());
             let twice = spellings.iter().filter(|key| !key.starts_with(&flat));
             if let Some(property) = twice.filter_map(|key| properties.get(key)).next() {
@@ -279,7 +290,7 @@ impl<'a> Node<'_, 'a> {
                     Problem::new(format!(
                         "the {key} of `{}` is `{}` already, in the expression at {}",
                         self.name(),
-                        tree,
+                        shown,
                         self.origin
                     ))
                     .key(&property.key)
@@ -315,89 +326,6 @@ impl<'a> Node<'_, 'a> {
         }
     }
 
-    /// The node as it prints, around these delegates.
-    fn head(&self) -> Tree {
-        Tree::leaf(&self.spec.name).labelled(self.info.label.clone())
-    }
-
-    /// A leaf that reads a `T`: named in stage paths and contained.
-    pub fn built<D, T>(&self, leaf: D) -> Built
-    where
-        D: Deserializer<Output = Option<T>> + 'static,
-        T: Any + Send + Sync,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        Built {
-            stage: Box::new(Erase(stage)),
-            yields: Yields::of::<T>(),
-        }
-    }
-
-    /// A part that yields values itself, such as a decorator, which names itself in stage paths.
-    pub fn built_value(&self, stage: BoxDeserializer<Value>, yields: Yields) -> Built {
-        Built { stage, yields }
-    }
-
-    /// A leaf around delegates, such as a list: named in stage paths, contained, printing `tree`.
-    pub fn built_as<D, T>(&self, leaf: D, tree: Tree) -> Built
-    where
-        D: Deserializer<Output = Option<T>> + 'static,
-        T: Any + Send + Sync,
-    {
-        let tree = Tree {
-            name: self.spec.name.clone(),
-            ..tree
-        }
-        .labelled(self.info.label.clone());
-        let stage = Stage::new(self.name().to_owned(), leaf).described(tree);
-        Built {
-            stage: Box::new(Erase(stage)),
-            yields: Yields::of::<T>(),
-        }
-    }
-
-    /// A leaf that writes a `T`.
-    pub fn built_writer<S, T>(&self, leaf: S) -> BuiltWriter
-    where
-        S: Serializer<Input = T> + 'static,
-        T: Any + Send + Sync,
-        T: for<'g> Give<Given<'g> = Option<&'g T>>,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        BuiltWriter {
-            stage: Writer::Value(Box::new(EraseWriter(stage))),
-        }
-    }
-
-    /// A leaf around delegates that writes a `T`, printing `tree`.
-    pub fn built_writer_as<S, T>(&self, leaf: S, tree: Tree) -> BuiltWriter
-    where
-        S: Serializer<Input = T> + 'static,
-        T: Any + Send + Sync,
-        T: for<'g> Give<Given<'g> = Option<&'g T>>,
-    {
-        let tree = Tree {
-            name: self.spec.name.clone(),
-            ..tree
-        }
-        .labelled(self.info.label.clone());
-        let stage = Stage::new(self.name().to_owned(), leaf).described(tree);
-        BuiltWriter {
-            stage: Writer::Value(Box::new(EraseWriter(stage))),
-        }
-    }
-
-    /// A leaf that turns bytes into bytes.
-    pub fn built_bytes_writer<S>(&self, leaf: S) -> BuiltWriter
-    where
-        S: Serializer<Input = [u8]> + 'static,
-    {
-        let stage = Stage::new(self.name().to_owned(), leaf).described(self.head());
-        BuiltWriter {
-            stage: Writer::Bytes(Box::new(stage)),
-        }
-    }
-
     /// Reports that a delegate yields something else than this part can go on with.
     pub fn wrong_delegate(&mut self, key: &str, message: impl Into<String>) {
         let message = message.into();
@@ -414,70 +342,6 @@ impl<'a> Node<'_, 'a> {
         } else {
             self.problem(key, message);
         }
-    }
-}
-
-impl BuiltWriter {
-    /// The serializer of values, whatever it was.
-    pub fn into_value(self) -> crate::serializer::BoxSerializer<Value> {
-        match self.stage {
-            Writer::Value(stage) => stage,
-            Writer::Bytes(stage) => Box::new(EraseBytesWriter(stage)),
-        }
-    }
-}
-
-impl Yields {
-    /// Any of these types.
-    pub fn one_of(types: impl IntoIterator<Item = TypeOf>) -> Self {
-        Yields::OneOf(types.into_iter().collect())
-    }
-}
-
-/// The parameters of a backoff: the keys below `backoff.<name>.` of its node.
-#[derive(Debug)]
-pub struct Scope<'n, 'w, 'a> {
-    node: &'n mut Node<'w, 'a>,
-    prefix: String,
-    keys: &'static [KeySpec],
-}
-
-impl Scope<'_, '_, '_> {
-    fn spec(&self, key: &str) -> Option<&'static KeySpec> {
-        self.keys.iter().find(|spec| spec.name == key)
-    }
-
-    fn full(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
-    }
-
-    /// Whether the key was set, not defaulted.
-    pub fn is_set(&mut self, key: &str) -> bool {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.find(&full, spec).is_some()
-    }
-
-    /// The value of a parameter, trimmed.
-    pub fn text(&mut self, key: &str) -> Option<String> {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.read(&full, spec).map(|(text, _)| text)
-    }
-
-    /// The value of a parameter as a `T` for which `valid` holds; see [`Node::parse`].
-    pub fn parse<T: FromStr>(
-        &mut self,
-        key: &str,
-        what: &str,
-        valid: impl Fn(&T) -> bool,
-    ) -> Option<Option<T>> {
-        let (full, spec) = (self.full(key), self.spec(key));
-        self.node.parse_with(&full, spec, what, valid)
-    }
-
-    /// Reports a mistake in a parameter.
-    pub fn problem(&mut self, key: &str, message: impl Into<String>) {
-        let full = self.full(key);
-        self.node.problem(&full, message);
     }
 }
 

@@ -1,19 +1,25 @@
 //! Which names chains may use.
 
+use super::built::Yields;
+use super::configuration::Configuration;
+use super::erase::Erase;
 use super::keys::{ClientKeys, OwnKey};
 use super::names::{
     by_nearness, is_class, is_slip, kebab, likely_kebab, nearest, normal_class, simple_class,
 };
 use super::node::Node;
 use super::spec::{BackoffSpec, Direction, TypeSpec};
-use super::wiring::{self, Configuration};
+use super::wiring;
 use crate::backoff::RetryObserver;
 use crate::deserializer::Deserializer;
 use crate::matcher::{Matcher, SharedMatcher};
-use crate::properties::{Properties, Report};
+use crate::properties::{Problem, Properties, Report};
+use crate::record::Part;
 use crate::serializer::{Give, Serializer};
+use crate::value::Value;
 use std::any::Any;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The names that properties may use: types, matchers, backoffs, and keys of others.
@@ -28,6 +34,7 @@ pub struct Registry {
     pub(super) own_keys: Vec<OwnKey>,
     pub(super) application_prefixes: Vec<String>,
     pub(super) client: Option<Arc<dyn ClientKeys>>,
+    pub(super) instances: Vec<(Part, Instance)>,
     pub(super) retry_observer: Option<Arc<dyn RetryObserver>>,
 }
 
@@ -39,6 +46,9 @@ impl fmt::Debug for Registry {
             .finish_non_exhaustive()
     }
 }
+
+/// A deserializer that was given, not named.
+pub(super) type Instance = (Arc<dyn Deserializer<Output = Value>>, Yields);
 
 /// What a type's name means.
 pub(super) enum Named<'r> {
@@ -152,6 +162,20 @@ impl Registry {
         spec
     }
 
+    /// Reads keys or values with this very deserializer. It wins over the properties of that role,
+    /// which are left out with a warning.
+    #[must_use]
+    pub fn with_instance<D, T>(mut self, part: Part, deserializer: D) -> Self
+    where
+        D: Deserializer<Output = Option<T>> + 'static,
+        T: Any + Send + Sync,
+    {
+        self.instances.retain(|(known, _)| *known != part);
+        self.instances
+            .push((part, (Arc::new(Erase(deserializer)), Yields::of::<T>())));
+        self
+    }
+
     /// Lets another class name stand for a type, such as a team's own decryption class for
     /// `aes-gcm`.
     ///
@@ -219,6 +243,36 @@ impl Registry {
     /// All mistakes in one go, each with file, line, key and reason.
     pub fn configure(&self, properties: &Properties) -> Result<Configuration, Report> {
         wiring::configure(self, properties)
+    }
+
+    /// Reads a properties file, resolves its placeholders, builds all chains and checks every key.
+    ///
+    /// # Errors
+    /// All mistakes in one go: of the file's syntax, else of placeholders, chains and keys together.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<Configuration, Report> {
+        self.resolve_and_configure(Properties::from_file(path)?)
+    }
+
+    /// [`configure`](Self::configure) after resolving placeholders; the mistakes of both in one report.
+    ///
+    /// # Errors
+    /// All mistakes in one go.
+    pub fn resolve_and_configure(&self, properties: Properties) -> Result<Configuration, Report> {
+        let mut unresolved = match properties.clone().resolve() {
+            Ok(resolved) => return self.configure(&resolved),
+            Err(report) => report,
+        };
+        if let Err(others) = self.configure(&properties) {
+            let keys: Vec<_> = unresolved
+                .iter()
+                .filter_map(|known| known.key.clone())
+                .collect();
+            // What is said of a value that could not be resolved would only confuse.
+            let about_others =
+                |problem: &&Problem| problem.key.as_ref().is_none_or(|key| !keys.contains(key));
+            unresolved.extend(others.iter().filter(about_others).cloned());
+        }
+        Err(unresolved)
     }
 
     /// The types, as the documentation lists them.

@@ -1,19 +1,16 @@
 //! Builds all chains of a configuration, collecting every mistake.
 
-use super::chain::{Chain, SerializerChain};
-use super::explain::{Lint, LintView, NodeInfo, Source, align, draw, role};
+use super::built::{Built, BuiltWriter};
+use super::configuration::{Configuration, Readers, RoleChain, Writers};
+use super::explain::{Lint, LintView, NodeInfo, Source, role};
 use super::keys;
 use super::names::is_slip;
 use super::node::Node;
-use super::registry::{Named, Registry};
-use super::spec::{Built, BuiltWriter, Direction, TypeSpec, Yields};
-use crate::deserializer::Deserializer;
+use super::registry::{Instance, Named, Registry};
+use super::spec::{Direction, TypeSpec};
 use crate::properties::{Origin, Problem, Properties, Report};
 use crate::record::Part;
-use crate::serializer::Serializer;
 use crate::tree::{MAX_DEPTH, Tree};
-use crate::value::Value;
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -178,52 +175,6 @@ impl<'a> Wiring<'a> {
     }
 }
 
-/// The chain of one role, with what `explain` shows of it.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RoleChain {
-    /// The half of the record.
-    pub part: Part,
-    /// Which way it goes.
-    pub direction: Direction,
-    /// The chain as it prints.
-    pub tree: Tree,
-    /// Each part with its values and their sources.
-    pub info: NodeInfo,
-    /// Whether a key names it; else it is the default, `bytes`.
-    pub is_set: bool,
-}
-
-impl RoleChain {
-    /// The key that names it, such as `value.deserializer`.
-    pub fn role(&self) -> String {
-        role(self.part, self.direction)
-    }
-}
-
-type Readers = BTreeMap<&'static str, (Arc<dyn Deserializer<Output = Value>>, Yields)>;
-type Writers = BTreeMap<&'static str, Arc<dyn Serializer<Input = Value>>>;
-
-/// What a set of properties says: chains, the client's settings, and everybody else's.
-pub struct Configuration {
-    roles: Vec<RoleChain>,
-    readers: Readers,
-    writers: Writers,
-    client: BTreeMap<String, String>,
-    own: Properties,
-    application: Properties,
-    warnings: Vec<Problem>,
-    lints: Vec<Lint>,
-}
-
-impl fmt::Debug for Configuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Configuration")
-            .field("roles", &self.roles)
-            .finish_non_exhaustive()
-    }
-}
-
 pub(super) fn configure(
     registry: &Registry,
     properties: &Properties,
@@ -231,6 +182,7 @@ pub(super) fn configure(
     let mut report = Report::new();
     let mut used = BTreeSet::new();
     let (mut roles, mut lints) = (Vec::new(), Vec::new());
+    let mut superseded = Vec::new();
     let (mut readers, mut writers) = (Readers::new(), Writers::new());
     for direction in [Direction::Deserializer, Direction::Serializer] {
         for part in [Part::Key, Part::Value] {
@@ -243,7 +195,10 @@ pub(super) fn configure(
                 report: Report::new(),
                 named: BTreeMap::new(),
             };
-            if let Some((chain, built)) = build_role(&mut wiring) {
+            if let Some((chain, instance)) = given_instance(&mut wiring, &mut superseded) {
+                readers.insert(part.as_str(), instance);
+                roles.push(chain);
+            } else if let Some((chain, built)) = build_role(&mut wiring) {
                 lint(registry, properties, &chain, &mut lints);
                 match built {
                     Either::Reader(built) => {
@@ -261,13 +216,21 @@ pub(super) fn configure(
     }
     let sorted = keys::sort(registry, properties, &used, &roles, &mut report);
     let mut warnings: Vec<_> = properties.warnings().to_vec();
+    warnings.extend(superseded);
     warnings.extend(sorted.warnings);
+    for problem in report.iter_mut().chain(&mut warnings) {
+        let property = problem.key.as_ref().and_then(|key| properties.get(key));
+        if let Some(property) = property.filter(|property| property.secret) {
+            problem.hide(&property.value);
+        }
+    }
     let (client, own, application) = (sorted.client, sorted.own, sorted.application);
     report.into_result(Configuration {
         roles,
         readers,
         writers,
         client,
+        client_secrets: sorted.client_secrets,
         own,
         application,
         warnings,
@@ -278,6 +241,55 @@ pub(super) fn configure(
 enum Either {
     Reader(Built),
     Writer(BuiltWriter),
+}
+
+/// The chain of a role that was given as an instance, for which its properties count no more.
+fn given_instance(
+    wiring: &mut Wiring<'_>,
+    warnings: &mut Vec<Problem>,
+) -> Option<(RoleChain, Instance)> {
+    let (part, direction) = (wiring.part, wiring.direction);
+    let given = wiring
+        .registry
+        .instances
+        .iter()
+        .find(|(known, _)| *known == part);
+    let (_, instance) = given.filter(|_| direction == Direction::Deserializer)?;
+    let role = wiring.role();
+    for property in wiring.properties.iter() {
+        let below = property
+            .key
+            .strip_prefix(&role)
+            .is_some_and(|rest| rest.starts_with('.'));
+        if property.key == role || below {
+            wiring.used.insert(property.key.clone());
+            let message = "left out: this role was given a deserializer in code";
+            warnings.push(
+                Problem::new(message)
+                    .key(&property.key)
+                    .at(&property.origin),
+            );
+        }
+    }
+    let tree = instance.0.describe();
+    let info = NodeInfo {
+        type_name: tree.to_string(),
+        label: None,
+        source: Source::Origin(Origin::code()),
+        settings: Vec::new(),
+        delegates: Vec::new(),
+        longest_wait: None,
+    };
+    Some((
+        RoleChain {
+            part,
+            direction,
+            tree,
+            info,
+            is_set: true,
+        },
+        instance.clone(),
+    ))
 }
 
 fn build_role(wiring: &mut Wiring<'_>) -> Option<(RoleChain, Either)> {
@@ -374,143 +386,4 @@ fn lint(registry: &Registry, properties: &Properties, chain: &RoleChain, lints: 
         &mut Vec::new(),
         lints,
     );
-}
-
-impl Configuration {
-    /// The chain that reads keys or values, as one of `T`.
-    ///
-    /// # Errors
-    /// When what the chain yields is not a `T`.
-    pub fn deserializer<T: Any + Send>(&self, part: Part) -> Result<Chain<T>, Report> {
-        let key = role(part, Direction::Deserializer);
-        let Some((root, yields)) = self.readers.get(part.as_str()) else {
-            return Err(Problem::new("no chain is configured").key(key).into());
-        };
-        if !Chain::<T>::accepts(yields) {
-            let message = format!(
-                "the chain yields {}, but {} is read from it",
-                yields.name(),
-                std::any::type_name::<T>()
-            );
-            let origin = self
-                .roles
-                .iter()
-                .find(|chain| chain.role() == key)
-                .and_then(|chain| match &chain.info.source {
-                    Source::Origin(origin) => Some(origin),
-                    Source::Default => None,
-                });
-            let problem = Problem::new(message).key(key);
-            return Err(match origin {
-                Some(origin) => problem.at(origin),
-                None => problem,
-            }
-            .into());
-        }
-        Ok(Chain::new(Arc::clone(root), part))
-    }
-
-    /// The chain that writes keys or values.
-    ///
-    /// # Errors
-    /// When there is none, which the built-in registry never lets happen.
-    pub fn serializer(&self, part: Part) -> Result<SerializerChain, Report> {
-        match self.writers.get(part.as_str()) {
-            Some(root) => Ok(SerializerChain::new(Arc::clone(root), part)),
-            None => {
-                let key = role(part, Direction::Serializer);
-                Err(Problem::new("no chain is configured").key(key).into())
-            }
-        }
-    }
-
-    /// The settings for librdkafka: every key that is nobody else's, Java's names translated.
-    pub fn client(&self) -> &BTreeMap<String, String> {
-        &self.client
-    }
-
-    /// The keys that were registered as neither a chain's nor the client's.
-    pub fn own(&self) -> &Properties {
-        &self.own
-    }
-
-    /// The keys below the prefixes that the application declared.
-    pub fn application(&self) -> &Properties {
-        &self.application
-    }
-
-    /// What works but may not be meant: keys set twice, keys that no chain reads.
-    pub fn warnings(&self) -> &[Problem] {
-        &self.warnings
-    }
-
-    /// What is likely wrong in how the chains are put together.
-    pub fn lints(&self) -> &[Lint] {
-        &self.lints
-    }
-
-    /// The chain of each role.
-    pub fn roles(&self) -> &[RoleChain] {
-        &self.roles
-    }
-
-    /// The whole configuration for a person: each chain as a tree, each value with its source, then
-    /// the client's settings, warnings and lints. Secrets are redacted.
-    pub fn explain(&self) -> String {
-        let mut rows = Vec::new();
-        let blank = |rows: &mut Vec<(String, String)>| {
-            if !rows.is_empty() {
-                rows.push((String::new(), String::new()));
-            }
-        };
-        for chain in self
-            .roles
-            .iter()
-            .filter(|chain| chain.is_set || chain.direction == Direction::Deserializer)
-        {
-            blank(&mut rows);
-            rows.push((format!("{} = {}", chain.role(), chain.tree), String::new()));
-            draw(&chain.info, &mut rows);
-        }
-        let own = self.own.iter().map(|property| {
-            let origin = property.origin.to_string();
-            (format!("  {} = {}", property.key, property.shown()), origin)
-        });
-        section(&mut rows, "pipeline", own.collect());
-        let client = self.client.iter().map(|(key, value)| {
-            (
-                format!("  {key} = {}", crate::properties::redacted(key, value)),
-                String::new(),
-            )
-        });
-        section(&mut rows, "librdkafka", client.collect());
-        let lines = |texts: Vec<String>| {
-            texts
-                .into_iter()
-                .map(|text| (format!("  {text}"), String::new()))
-                .collect()
-        };
-        section(
-            &mut rows,
-            "warnings",
-            lines(self.warnings.iter().map(|w| w.to_string()).collect()),
-        );
-        section(
-            &mut rows,
-            "lints",
-            lines(self.lints.iter().map(|l| l.to_string()).collect()),
-        );
-        align(&rows)
-    }
-}
-
-fn section(rows: &mut Vec<(String, String)>, title: &str, lines: Vec<(String, String)>) {
-    if lines.is_empty() {
-        return;
-    }
-    if !rows.is_empty() {
-        rows.push((String::new(), String::new()));
-    }
-    rows.push((title.to_owned(), String::new()));
-    rows.extend(lines);
 }

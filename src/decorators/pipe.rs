@@ -5,7 +5,7 @@ use crate::config::{BuiltWriter, Direction, KeySpec, TypeSpec, Writer};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result, StageName};
 use crate::outcome::Outcome;
-use crate::record::{Context, Payload};
+use crate::payload::{Context, Payload};
 use crate::serializer::{Encoded, Give, Serializer, Target};
 use crate::tree::Tree;
 use crate::value::Value;

@@ -4,9 +4,10 @@ use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff, worst_ca
 use crate::component::Component;
 use crate::config::{BuiltWriter, Direction, KeySpec, LintView, Node, NodeInfo, TypeSpec, Writer};
 use crate::deserializer::{Deserializer, Input};
-use crate::error::{Error, Result, StageName, Status};
+use crate::error::{Error, Result, StageName};
 use crate::matcher::{Matcher, SharedMatcher};
 use crate::serializer::{Encoded, Give, Serializer, Target};
+use crate::status::Status;
 use crate::tree::Tree;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

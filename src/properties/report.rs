@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use super::secrets::shown_key;
+use super::secrets::{REDACTED, shown_key};
 
 /// How many problems a [`Report`] keeps; further ones are only counted.
 pub const MAX_PROBLEMS: usize = 1000;
@@ -134,6 +134,18 @@ impl Problem {
         self.suggestion = Some(suggestion.into());
         self
     }
+
+    /// Puts [`REDACTED`] where the message quotes `value` or a part of it, between backticks.
+    pub(crate) fn hide(&mut self, value: &str) {
+        let whole = format!("`{}`", value.trim());
+        let message = self.message.replace(&whole, &format!("`{REDACTED}`"));
+        let parts = message.split('`').enumerate().map(|(index, part)| {
+            let is_quoted = index % 2 == 1 && !part.is_empty();
+            let is_secret = is_quoted && value.contains(part);
+            if is_secret { REDACTED } else { part }
+        });
+        self.message = parts.collect::<Vec<_>>().join("`");
+    }
 }
 
 impl fmt::Display for Problem {
@@ -202,6 +214,11 @@ impl Report {
         } else if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
+    }
+
+    /// The problems, to change their texts.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Problem> {
+        self.problems.iter_mut()
     }
 
     /// Adds all problems of another report.

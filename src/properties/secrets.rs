@@ -17,11 +17,12 @@ const SECRET_WORDS: [&str; 6] = [
 
 /// A key with one of these at its end has a secret value. `key` is a part of its own or the end of
 /// one (`aes.gcm.deserializer.key`, `ssl.keystore.key`, `apiKey`); files and ids of keys end otherwise.
-const SECRET_ENDINGS: [&str; 6] = [
+const SECRET_ENDINGS: [&str; 7] = [
     "key",
     ".keys",
     ".pem",
     "jaas.config",
+    "oauthbearer.config",
     "user.info",
     "userinfo",
 ];

@@ -1,6 +1,6 @@
 //! Mistakes: all at once, each with place, key, reason and the nearest right spelling.
 
-use crate::support::{configure, mistakes};
+use crate::support::{configure, mistakes, properties, registry};
 use kafka_chain::{Part, Value};
 
 /// FC-103: a slip in our own name space is an error that names the nearest key; an application's
@@ -164,4 +164,120 @@ value.deserializer.aes-gcm.key=000102030405060708090a0b0c0d0e0f
     let shown = format!("{}{configuration:?}", configuration.explain());
     assert!(shown.contains("key = ***"), "{shown}");
     assert!(!shown.contains("0102030405"), "{shown}");
+}
+
+/// Placeholders, chains and keys are one report; of a value that could not be resolved only that is
+/// said.
+#[test]
+fn mistakes_of_placeholders_come_with_the_others() {
+    let text = "\
+value.deserializer=retry(strin)
+value.deserializer.retry.time.limit.ms=${env:KAFKA_CHAIN_TEST_IS_NOT_SET}
+";
+    let (registry, _) = crate::support::registry(0);
+    let report = registry
+        .resolve_and_configure(crate::support::properties(text))
+        .unwrap_err();
+    let found: Vec<_> = report.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(
+        found
+            .iter()
+            .any(|m| m.contains("KAFKA_CHAIN_TEST_IS_NOT_SET is not set"))
+    );
+    assert!(
+        found
+            .iter()
+            .any(|m| m.contains("there is no deserializer `strin`"))
+    );
+}
+
+/// FC-104: a file of the Java client's: each key is translated, or refused with the reason.
+#[cfg(feature = "kafka")]
+#[test]
+fn keys_of_the_java_client_are_translated_or_refused_by_name() {
+    let good = configure(
+        "\
+key.deserializer=org.apache.kafka.common.serialization.StringDeserializer
+fetch.max.wait.ms=250
+delivery.timeout.ms=1000
+auto.offset.reset=none
+",
+    );
+    let good = good.unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!(
+        good.client().get("fetch.wait.max.ms").map(String::as_str),
+        Some("250")
+    );
+    assert_eq!(
+        good.client().get("delivery.timeout.ms").map(String::as_str),
+        Some("1000")
+    );
+    assert_eq!(
+        good.client().get("auto.offset.reset").map(String::as_str),
+        Some("error")
+    );
+    assert_eq!(good.client().len(), 3);
+
+    let found = mistakes(
+        "\
+max.poll.records=10
+sasl.jaas.config=com.Login required password=\"hunter2\";
+ssl.truststore.location=/etc/trust.jks
+bootstrap.server=localhost:9092
+",
+    );
+    let starts = [
+        "test.properties:1: max.poll.records: ",
+        "test.properties:2: sasl.jaas.config: ",
+        "test.properties:3: ssl.truststore.location: ",
+        "test.properties:4: bootstrap.server: ",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (mistake, start) in found.iter().zip(starts) {
+        assert!(mistake.starts_with(start), "{mistake}");
+        assert!(!mistake.contains("hunter2"), "{mistake}");
+    }
+    assert!(
+        found[3].ends_with("did you mean bootstrap.servers?"),
+        "{}",
+        found[3]
+    );
+}
+
+/// What a placeholder put in is secret wherever it stands, were it where a name belongs.
+#[test]
+fn no_mistake_and_no_explanation_shows_what_a_placeholder_put_in() {
+    let resolved = |text: &str| {
+        let env = |name: &str| (name == "PW").then(|| "hunter2".to_owned());
+        let properties = properties(text).resolve_with(&env).unwrap();
+        registry(0).0.configure(&properties)
+    };
+    let text = "\
+value.deserializer=${env:PW}
+key.deserializer=exception-handling(retry(json))
+key.deserializer.retry.backoff=${env:PW}
+key.deserializer.exception-handling.matcher=any(kind(${env:PW}), none)
+value.serializer=list(${env:PW})
+value.serializer.list.delegate=string
+key.serializer=string
+key.serializer.encoding=${env:PW}
+";
+    let report = resolved(text).unwrap_err();
+    assert_eq!(report.len(), 5, "{report}");
+    assert!(!report.to_string().contains("hunter2"), "{report}");
+    let found = report.to_string();
+    assert!(
+        found.contains("there is no deserializer `***`; there are"),
+        "{report}"
+    );
+    assert!(found.contains("there is no kind `***`"), "{report}");
+
+    let configuration = resolved("group.id=${env:PW}\nclient.id=orders").unwrap();
+    assert_eq!(configuration.client()["group.id"], "hunter2");
+    let shown = configuration.explain();
+    assert!(
+        shown.contains("group.id = ***") && shown.contains("client.id = orders"),
+        "{shown}"
+    );
 }

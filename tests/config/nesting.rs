@@ -259,3 +259,95 @@ fn thirty_two_deep_builds_and_thirty_three_is_refused() {
         "{mistakes:?}"
     );
 }
+
+/// FC-107 (c): an instance given in code wins over the properties of its role.
+#[tokio::test]
+async fn an_instance_given_in_code_wins_and_the_properties_are_warned_of() {
+    let (registry, _) = registry(0);
+    let registry = registry.with_instance(
+        Part::Value,
+        kafka_chain::deserialize_with(|input| Ok(input.payload.as_bytes().map(|b| b.len() as i64))),
+    );
+    let text = "\
+key.deserializer=string
+value.deserializer=retry(json)
+value.deserializer.retry.backoff=none
+";
+    let configuration = registry
+        .configure(&properties(text))
+        .unwrap_or_else(|r| panic!("{r}"));
+    let chain = configuration.deserializer::<i64>(Part::Value).unwrap();
+    let read = chain
+        .read(&Record::of_value(Some(b"four")))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(read, Some(4));
+    let warned: Vec<_> = configuration
+        .warnings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        warned,
+        [
+            "test.properties:2: value.deserializer: left out: this role was given a deserializer in code",
+            "test.properties:3: value.deserializer.retry.backoff: left out: this role was given a \
+         deserializer in code",
+        ]
+    );
+    assert_eq!(print(&configuration, Part::Key), "string");
+}
+
+/// FC-107 (d): of the serializers one is set; the other stays as it is.
+#[tokio::test]
+async fn a_serializer_for_values_leaves_the_one_for_keys_alone() {
+    let configuration = configure("value.serializer=json").unwrap_or_else(|r| panic!("{r}"));
+    let value = configuration.serializer(Part::Value).unwrap();
+    let key = configuration.serializer(Part::Key).unwrap();
+    assert_eq!(
+        (value.to_string(), key.to_string()),
+        ("json".to_owned(), "bytes".to_owned())
+    );
+    let written = value
+        .write("t", &Value::Json(serde_json::json!({"a": 1})))
+        .await
+        .unwrap();
+    assert_eq!(written.payload.as_deref(), Some(&b"{\"a\":1}"[..]));
+    let written = key
+        .write("t", &Value::Bytes(bytes::Bytes::from_static(b"k")))
+        .await
+        .unwrap();
+    assert_eq!(written.payload.as_deref(), Some(&b"k"[..]));
+}
+
+/// FC-037: the order of the keys in a file never matters.
+#[tokio::test(start_paused = true)]
+async fn the_order_of_keys_changes_nothing() {
+    let lines = [
+        "value.deserializer=exception-handling",
+        "exception.handling.deserializer.delegate=retry",
+        "retry.deserializer.delegate=decryption",
+        "retry.deserializer.backoff=fixed",
+        "retry.deserializer.backoff.fixed.maxAttempts=3",
+    ];
+    let mut reversed = lines;
+    reversed.reverse();
+    for text in [lines.join("\n"), reversed.join("\n")] {
+        let (registry, calls) = registry(1000);
+        let configuration = registry
+            .configure(&properties(&text))
+            .unwrap_or_else(|r| panic!("{r}"));
+        let chain = configuration.deserializer::<Value>(Part::Value).unwrap();
+        let failure = chain
+            .read(&Record::of_value(Some(b"v")))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(
+            (failure.error.status(), failure.error.attempts()),
+            (Status::Exhausted, 4)
+        );
+        assert_eq!(calls.load(Ordering::Relaxed), 4);
+    }
+}

@@ -1,10 +1,5 @@
 //! Reading, printing and resolving `.properties`.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failed test is what a failed unwrap means"
-)]
-
 mod placeholders;
 mod random;
 mod reading;

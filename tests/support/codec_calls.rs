@@ -1,6 +1,4 @@
 //! Calls of codecs, which answer at once.
-#![allow(clippy::unwrap_used, reason = "only tests use it")]
-
 use bytes::Bytes;
 use kafka_chain::{
     Deserializer, ErrorKind, Give, Input, Part, Payload, Record, Result, Serializer, Status, Target,

@@ -2,11 +2,8 @@
 //!
 //! A case whose specification leaves room lists `alternatives`; [`run`] takes `expect` alone,
 //! but for the cases in [`DEVIATIONS`].
-#![allow(
-    unreachable_pub,
-    dead_code,
-    reason = "included by tests and examples alike"
-)]
+#![allow(unreachable_pub, dead_code, reason = "for tests and examples")]
+#![allow(clippy::indexing_slicing, reason = "no member is null")]
 
 use kafka_chain::codecs::cloudevents::{
     CloudEvents, Encoding, EventBuilder, EventData, EventError, EventView, ExtensionValue, Mode,

@@ -49,13 +49,13 @@ impl SpecVersion {
     }
 
     /// Whether this version defines an attribute of that name itself.
-    pub(super) fn defines(self, name: &str) -> bool {
+    #[inline]
+    pub(super) fn defines(self, name: &[u8]) -> bool {
         match name {
-            "specversion" | "id" | "source" | "type" | "subject" | "time" | "datacontenttype" => {
-                true
-            }
-            "dataschema" => self == SpecVersion::V10,
-            "schemaurl" | "datacontentencoding" => self == SpecVersion::V03,
+            b"specversion" | b"id" | b"source" | b"type" | b"subject" | b"time" => true,
+            b"datacontenttype" => true,
+            b"dataschema" => self == SpecVersion::V10,
+            b"schemaurl" | b"datacontentencoding" => self == SpecVersion::V03,
             _ => false,
         }
     }
@@ -67,53 +67,47 @@ impl fmt::Display for SpecVersion {
     }
 }
 
-/// The core attributes of an event, verbatim; what [`Core::checked`] answers keeps every rule.
-#[derive(Clone)]
+/// The core attributes of an event, verbatim. They keep every rule once [`Core::check`] said so,
+/// and `instant` is that of `time` then.
+#[derive(Clone, Default)]
 pub(super) struct Core<'a> {
     pub(super) version: SpecVersion,
     pub(super) id: Cow<'a, str>,
     pub(super) source: Cow<'a, str>,
     pub(super) ty: Cow<'a, str>,
     pub(super) subject: Option<Cow<'a, str>>,
-    pub(super) time: Option<(Cow<'a, str>, DateTime<Utc>)>,
-    pub(super) schema: Option<Cow<'a, str>>,
-    pub(super) content_type: Option<Cow<'a, str>>,
-}
-
-/// The core attributes as they were found.
-#[derive(Default)]
-pub(super) struct Unchecked<'a> {
-    pub(super) version: SpecVersion,
-    pub(super) id: Option<Cow<'a, str>>,
-    pub(super) source: Option<Cow<'a, str>>,
-    pub(super) ty: Option<Cow<'a, str>>,
-    pub(super) subject: Option<Cow<'a, str>>,
     pub(super) time: Option<Cow<'a, str>>,
+    pub(super) instant: Option<DateTime<Utc>>,
     pub(super) schema: Option<Cow<'a, str>>,
     pub(super) content_type: Option<Cow<'a, str>>,
 }
 
-impl<'a> Core<'a> {
-    #[inline]
-    pub(super) fn checked(found: Unchecked<'a>) -> Result<Self> {
-        let id = required("id", found.id)?;
-        check_text("id", &id)?;
-        let source = required("source", found.source)?;
-        if !uri::is_reference(&source) {
+impl Core<'_> {
+    pub(super) fn check(&mut self) -> Result<()> {
+        check_not_empty("id", &self.id)?;
+        check_text("id", &self.id)?;
+        check_not_empty("source", &self.source)?;
+        if !uri::is_reference(&self.source) {
             return Err(EventError::value("source", "is not a URI-reference"));
         }
-        let ty = required("type", found.ty)?;
-        check_text("type", &ty)?;
-        if let Some(subject) = &found.subject {
+        check_not_empty("type", &self.ty)?;
+        check_text("type", &self.ty)?;
+        if let Some(subject) = &self.subject {
             check_not_empty("subject", subject)?;
             check_text("subject", subject)?;
         }
-        let time = found.time.map(check_time).transpose()?;
-        if let Some(schema) = &found.schema {
-            let name = found.version.schema_attribute();
+        self.instant = match &self.time {
+            None => None,
+            Some(text) => match time::parse(text) {
+                None => return Err(EventError::value("time", "is not an RFC 3339 time")),
+                instant => instant,
+            },
+        };
+        if let Some(schema) = &self.schema {
+            let name = self.version.schema_attribute();
             check_not_empty(name, schema)?;
             // 0.3 says URI-reference where 1.0 says URI.
-            let fits = match found.version {
+            let fits = match self.version {
                 SpecVersion::V03 => uri::is_reference(schema),
                 SpecVersion::V10 => uri::is_absolute(schema),
             };
@@ -121,31 +115,17 @@ impl<'a> Core<'a> {
                 return Err(EventError::value(name, "is not an absolute URI"));
             }
         }
-        if let Some(content_type) = &found.content_type {
+        if let Some(content_type) = &self.content_type {
             check_not_empty("datacontenttype", content_type)?;
             if !is_media_type(content_type) {
                 return Err(EventError::value("datacontenttype", "is not a media type"));
             }
         }
-        Ok(Core {
-            version: found.version,
-            id,
-            source,
-            ty,
-            subject: found.subject,
-            time,
-            schema: found.schema,
-            content_type: found.content_type,
-        })
+        Ok(())
     }
 }
 
-fn required<'a>(name: &'static str, value: Option<Cow<'a, str>>) -> Result<Cow<'a, str>> {
-    let value = value.ok_or_else(|| EventError::missing(name))?;
-    check_not_empty(name, &value)?;
-    Ok(value)
-}
-
+#[inline]
 fn check_not_empty(name: &str, value: &str) -> Result<()> {
     if value.is_empty() {
         return Err(EventError::empty(name));
@@ -153,24 +133,38 @@ fn check_not_empty(name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_time(text: Cow<'_, str>) -> Result<(Cow<'_, str>, DateTime<Utc>)> {
-    match time::parse(&text) {
-        Some(instant) => Ok((text, instant)),
-        None => Err(EventError::value("time", "is not an RFC 3339 time")),
-    }
-}
-
 /// The characters a String attribute may have (spec.md, "Type System"): no C0 and C1 controls, no
 /// U+007F, no noncharacters.
 #[inline]
 pub(super) fn check_text(name: &str, text: &str) -> Result<()> {
-    if text.bytes().all(|b| matches!(b, 0x20..=0x7e)) || text.chars().all(is_text) {
+    if is_plain(text.as_bytes()) || text.chars().all(is_text) {
         return Ok(());
     }
     Err(EventError::value(
         name,
         "holds a control character or a noncharacter",
     ))
+}
+
+/// Whether there is nothing but printable ASCII: eight bytes at once, the last eight again for what
+/// is left over.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The high bit of a byte is set if the byte is beyond 0x7f, below 0x20 (by the subtraction) or
+    // 0x7f (by the addition); what is carried into a neighbour comes from a byte that has it set.
+    let odd = |chunk: [u8; 8]| {
+        let x = u64::from_le_bytes(chunk);
+        (x | x.wrapping_sub(ONES * 0x20) | x.wrapping_add(ONES)) & (ONES * 0x80)
+    };
+    let Some(last) = bytes.last_chunk::<8>() else {
+        return bytes.iter().all(|b| matches!(b, 0x20..=0x7e));
+    };
+    let (chunks, _) = bytes.as_chunks::<8>();
+    chunks
+        .iter()
+        .fold(odd(*last), |seen, chunk| seen | odd(*chunk))
+        == 0
 }
 
 fn is_text(c: char) -> bool {
@@ -208,6 +202,9 @@ pub(super) fn check_extension(name: &str, value: &ExtensionValue<'_>) -> Result<
     Ok(())
 }
 
+/// The media type of nearly all events, which needs no second look.
+const JSON: &str = "application/json";
+
 /// The media type without parameters and blanks.
 #[inline]
 pub(super) fn media(content_type: &str) -> &str {
@@ -219,6 +216,9 @@ pub(super) fn media(content_type: &str) -> &str {
 /// case.
 #[inline]
 pub(super) fn is_json(content_type: &str) -> bool {
+    if content_type == JSON {
+        return true;
+    }
     let Some((_, subtype)) = media(content_type).split_once('/') else {
         return false;
     };
@@ -229,6 +229,9 @@ pub(super) fn is_json(content_type: &str) -> bool {
 /// RFC 2046 media types with the parameters of RFC 2045; blanks around `;` and an empty parameter
 /// are let through.
 fn is_media_type(text: &str) -> bool {
+    if text == JSON {
+        return true;
+    }
     let (types, parameters) = text.split_once(';').unwrap_or((text, ""));
     let Some((ty, subtype)) = types.trim_ascii().split_once('/') else {
         return false;
@@ -345,6 +348,21 @@ mod tests {
         ] {
             assert!(!is_json(other), "{other}");
         }
+    }
+
+    #[test]
+    fn plain_text_is_printable_ascii_wherever_the_other_byte_is() {
+        for b in 0..=255_u8 {
+            for at in 0..19 {
+                let mut text = *b"the quick brown fox";
+                text[at] = b;
+                let plain = matches!(b, 0x20..=0x7e);
+                assert_eq!(is_plain(&text), plain, "{b} at {at}");
+                let short = text.get(..at % 8 + 1).unwrap();
+                assert_eq!(is_plain(short), plain || at >= 8, "{b} at {at}");
+            }
+        }
+        assert!(is_plain(b""));
     }
 
     #[test]

@@ -1,17 +1,14 @@
 //! Binary mode (kafka-protocol-binding.md section 3.2): attributes in headers, data in the value.
 
-use super::attributes::{Core, SpecVersion, Unchecked, check_extension, check_name};
+use super::attributes::{Core, SpecVersion, check_extension, check_name};
 use super::canonical;
 use super::error::{EventError, Reason};
-use super::extensions::{ExtensionValue, Extensions, Named};
+use super::extensions::{At, ExtensionValue, Extensions, INLINE, Named};
 use super::view::{EventData, EventView, Mode};
-use crate::record::{HeaderView, Headers};
+use crate::headers::{HeaderView, Headers};
 use crate::serializer::Encoded;
 use bytes::Bytes;
 use std::borrow::Cow;
-
-/// How many extensions are remembered without an allocation.
-const INLINE: usize = 8;
 
 type Result<T> = std::result::Result<T, EventError>;
 type Raw<'a> = Option<&'a [u8]>;
@@ -35,18 +32,28 @@ pub(super) struct Found<'a> {
     datacontentencoding: Raw<'a>,
     inline: [(&'a [u8], &'a [u8]); INLINE],
     extensions: usize,
+    /// Extensions beyond the first few.
     more: Vec<(&'a [u8], &'a [u8])>,
+    at: At,
+    /// Whether `at` points to every extension.
+    all_in_place: bool,
 }
 
 impl<'a> Found<'a> {
     #[inline]
     pub(super) fn scan(headers: HeaderView<'a>) -> Self {
-        let mut found = Found::default();
-        for (name, value) in headers.iter() {
+        let mut found = Found {
+            all_in_place: true,
+            ..Found::default()
+        };
+        for index in 0..headers.len() {
+            let Some((name, value)) = headers.get(index) else {
+                break;
+            };
             if let Some(attribute) = name.strip_prefix(b"ce_") {
                 found.any_attribute = true;
                 if let Some(value) = value {
-                    found.attribute(attribute, value);
+                    found.attribute(attribute, value, index);
                 }
             } else if name == b"content-type" && value.is_some() {
                 found.content_type = value;
@@ -56,7 +63,7 @@ impl<'a> Found<'a> {
     }
 
     #[inline]
-    fn attribute(&mut self, name: &'a [u8], value: &'a [u8]) {
+    fn attribute(&mut self, name: &'a [u8], value: &'a [u8], index: usize) {
         let slot = match name {
             b"specversion" => &mut self.specversion,
             b"id" => &mut self.id,
@@ -68,7 +75,10 @@ impl<'a> Found<'a> {
             b"schemaurl" => &mut self.schemaurl,
             b"datacontenttype" => &mut self.datacontenttype,
             b"datacontentencoding" => &mut self.datacontentencoding,
-            _ => return self.extension(name, value),
+            _ => {
+                self.all_in_place &= self.at.push(index);
+                return self.extension(name, value);
+            }
         };
         *slot = Some(value);
     }
@@ -76,7 +86,7 @@ impl<'a> Found<'a> {
     /// Makes a binary event of it.
     #[inline]
     pub(super) fn read(
-        mut self,
+        &mut self,
         headers: HeaderView<'a>,
         value: Option<&'a [u8]>,
     ) -> Result<EventView<'a>> {
@@ -96,27 +106,33 @@ impl<'a> Found<'a> {
             }
         };
         let content_type = self.content_type.or(self.datacontenttype);
-        let core = Core::checked(Unchecked {
-            version,
-            id: attribute("id", self.id)?,
-            source: attribute("source", self.source)?,
-            ty: attribute("type", self.ty)?,
-            subject: attribute("subject", self.subject)?,
-            time: attribute("time", self.time)?,
-            schema: attribute(version.schema_attribute(), schema)?,
-            content_type: attribute("datacontenttype", content_type)?,
-        })?;
-        Ok(EventView {
+        let mut view = EventView {
             mode: Some(Mode::Binary),
-            core,
-            extensions: self.extensions(headers, version)?,
+            core: Core {
+                version,
+                id: required("id", self.id)?,
+                source: required("source", self.source)?,
+                ty: required("type", self.ty)?,
+                subject: attribute("subject", self.subject)?,
+                time: attribute("time", self.time)?,
+                instant: None,
+                schema: attribute(version.schema_attribute(), schema)?,
+                content_type: attribute("datacontenttype", content_type)?,
+            },
+            extensions: Extensions::Headers(headers, self.at),
             data: data(value, encoding)?,
-        })
+        };
+        view.core.check()?;
+        if let Some(list) = self.checked_extensions(version)? {
+            view.extensions = Extensions::List(list);
+        }
+        Ok(view)
     }
 
     /// An attribute of another version is an extension in this one.
     fn set_aside(&mut self, name: &'static [u8], value: Raw<'a>) {
         if let Some(value) = value {
+            self.all_in_place = false;
             self.extension(name, value);
         }
     }
@@ -130,8 +146,9 @@ impl<'a> Found<'a> {
         self.extensions += 1;
     }
 
+    /// Checks the extensions. `None` if they can stay where they are, for none is there twice.
     #[inline]
-    fn extensions(self, headers: HeaderView<'a>, version: SpecVersion) -> Result<Extensions<'a>> {
+    fn checked_extensions(&mut self, version: SpecVersion) -> Result<Option<Vec<Named<'a>>>> {
         let inline = self.inline.get(..self.extensions).unwrap_or(&self.inline);
         let mut repeated = false;
         for (index, (name, value)) in inline.iter().enumerate() {
@@ -139,11 +156,11 @@ impl<'a> Found<'a> {
             let before = inline.get(..index).unwrap_or_default();
             repeated |= before.iter().any(|(earlier, _)| earlier == name);
         }
-        if self.more.is_empty() && !repeated {
-            return Ok(Extensions::Headers(headers, version));
+        if self.all_in_place && !repeated {
+            return Ok(None);
         }
-        let mut all = self.more;
-        all.splice(0..0, inline.iter().copied());
+        let mut all = inline.to_vec();
+        all.append(&mut self.more);
         // A stable sort, so that of equal names the last of the record stays last.
         all.sort_by_key(|(name, _)| *name);
         let mut list: Vec<Named<'a>> = Vec::with_capacity(all.len());
@@ -155,7 +172,7 @@ impl<'a> Found<'a> {
                 _ => list.push((Cow::Borrowed(name), value)),
             }
         }
-        Ok(Extensions::List(list))
+        Ok(Some(list))
     }
 
     #[cold]
@@ -178,6 +195,14 @@ impl<'a> Found<'a> {
 fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str> {
     std::str::from_utf8(bytes)
         .map_err(|_| EventError::of(Reason::InvalidUtf8, name, "is not UTF-8 text"))
+}
+
+#[inline]
+fn required<'a>(name: &'static str, bytes: Raw<'a>) -> Result<Cow<'a, str>> {
+    match bytes {
+        Some(bytes) => Ok(Cow::Borrowed(text(name, bytes)?)),
+        None => Err(EventError::missing(name)),
+    }
 }
 
 #[inline]

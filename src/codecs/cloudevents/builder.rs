@@ -1,6 +1,6 @@
 //! An event of one's own, under the same rules as one that was read.
 
-use super::attributes::{Core, SpecVersion, Unchecked, is_json};
+use super::attributes::{Core, SpecVersion, is_json};
 use super::error::{EventError, Reason, json_position};
 use super::extensions::{ExtensionValue, Extensions, Named};
 use super::time;
@@ -31,7 +31,7 @@ use std::fmt;
 /// # }
 /// ```
 pub struct EventBuilder<'a> {
-    found: Unchecked<'a>,
+    core: Core<'a>,
     extensions: Vec<Named<'a>>,
     data: EventData<'a>,
 }
@@ -39,11 +39,11 @@ pub struct EventBuilder<'a> {
 impl<'a> EventBuilder<'a> {
     pub(super) fn new(id: Cow<'a, str>, source: Cow<'a, str>, ty: Cow<'a, str>) -> Self {
         EventBuilder {
-            found: Unchecked {
-                id: Some(id),
-                source: Some(source),
-                ty: Some(ty),
-                ..Unchecked::default()
+            core: Core {
+                id,
+                source,
+                ty,
+                ..Core::default()
             },
             extensions: Vec::new(),
             data: EventData::Absent,
@@ -53,21 +53,21 @@ impl<'a> EventBuilder<'a> {
     /// The version of the specification; 1.0 unless set.
     #[must_use]
     pub fn specversion(mut self, version: SpecVersion) -> Self {
-        self.found.version = version;
+        self.core.version = version;
         self
     }
 
     /// The `subject`.
     #[must_use]
     pub fn subject(mut self, subject: impl Into<Cow<'a, str>>) -> Self {
-        self.found.subject = Some(subject.into());
+        self.core.subject = Some(subject.into());
         self
     }
 
     /// The `time`, RFC 3339, written as it is.
     #[must_use]
     pub fn time(mut self, time: impl Into<Cow<'a, str>>) -> Self {
-        self.found.time = Some(time.into());
+        self.core.time = Some(time.into());
         self
     }
 
@@ -80,14 +80,14 @@ impl<'a> EventBuilder<'a> {
     /// The `dataschema`, a URI; in version 0.3 the `schemaurl`.
     #[must_use]
     pub fn dataschema(mut self, schema: impl Into<Cow<'a, str>>) -> Self {
-        self.found.schema = Some(schema.into());
+        self.core.schema = Some(schema.into());
         self
     }
 
     /// The `datacontenttype`.
     #[must_use]
     pub fn datacontenttype(mut self, content_type: impl Into<Cow<'a, str>>) -> Self {
-        self.found.content_type = Some(content_type.into());
+        self.core.content_type = Some(content_type.into());
         self
     }
 
@@ -144,7 +144,8 @@ impl<'a> EventBuilder<'a> {
     }
 
     pub(super) fn try_build(self) -> std::result::Result<EventView<'a>, EventError> {
-        let core = Core::checked(self.found)?;
+        let mut core = self.core;
+        core.check()?;
         let content_type = core.content_type.as_deref();
         let data = match self.data {
             EventData::Text(text) if content_type.is_none_or(is_json) => into_bytes(text),

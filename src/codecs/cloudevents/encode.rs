@@ -6,7 +6,7 @@ use super::extensions::ExtensionValue;
 use super::view::{EventData, EventView};
 use super::{binary, structured};
 use crate::error::{Error, Result};
-use crate::record::Headers;
+use crate::headers::Headers;
 use crate::serializer::Encoded;
 use std::str::FromStr;
 

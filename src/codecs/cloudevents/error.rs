@@ -1,6 +1,7 @@
 //! Why a record is not the CloudEvent it should be.
 
-use crate::error::{Classify, ErrorKind, Status};
+use crate::error::Classify;
+use crate::status::{ErrorKind, Status};
 use std::borrow::Cow;
 use std::fmt;
 

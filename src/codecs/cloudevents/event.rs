@@ -7,11 +7,12 @@ use super::time;
 use super::view::{EventData, EventView};
 use crate::error::Result;
 use ::cloudevents::event::{
-    AttributesReader, AttributesWriter, Data, EventBuilderV03, EventBuilderV10,
+    AttributesReader, AttributesWriter, Data, EventBuilderError, EventBuilderV03, EventBuilderV10,
     ExtensionValue as SdkValue, SpecVersion as SdkVersion,
 };
 use ::cloudevents::{Event, EventBuilder as _};
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use url::Url;
 
 impl<'a> EventView<'a> {
@@ -25,36 +26,34 @@ impl<'a> EventView<'a> {
     /// # Errors
     /// Malformed, if JSON data nests too deep to become a value; Schema, if the `url` crate does
     /// not take `dataschema`.
-    pub fn into_event(self) -> Result<Event> {
-        Ok(self.try_into_event()?)
+    pub fn into_event(mut self) -> Result<Event> {
+        Ok(self.take_event()?)
     }
 
-    pub(super) fn try_into_event(self) -> std::result::Result<Event, EventError> {
-        let core = self.core;
-        let built = match core.version {
-            SpecVersion::V10 => EventBuilderV10::new()
-                .id(core.id)
-                .source(core.source)
-                .ty(core.ty)
-                .build(),
-            SpecVersion::V03 => EventBuilderV03::new()
-                .id(core.id)
-                .source(core.source)
-                .ty(core.ty)
-                .build(),
+    /// Moves everything out of a view, which is large, without moving the view.
+    #[inline]
+    pub(super) fn take_event(&mut self) -> std::result::Result<Event, EventError> {
+        let core = &mut self.core;
+        // Each step that hands an event on copies it, so it is taken out right here.
+        let Some(mut event) = blank(core.version).clone() else {
+            return Err(EventError::new(
+                Reason::InvalidValue,
+                "the SDK refused a blank event",
+            ));
         };
-        let mut event =
-            built.map_err(|_| EventError::new(Reason::InvalidValue, "not an event of the SDK"))?;
-        if let Some(subject) = core.subject {
+        event.set_id(take(&mut core.id));
+        event.set_source(take(&mut core.source));
+        event.set_type(take(&mut core.ty));
+        if let Some(subject) = core.subject.take() {
             event.set_subject(Some(subject));
         }
-        if let Some((_, instant)) = core.time {
+        if let Some(instant) = core.instant {
             event.set_time(Some(instant));
         }
-        if let Some(content_type) = core.content_type {
+        if let Some(content_type) = core.content_type.take() {
             event.set_datacontenttype(Some(content_type));
         }
-        if let Some(schema) = core.schema {
+        if let Some(schema) = core.schema.take() {
             let url = Url::parse(&schema).map_err(|_| {
                 let name = core.version.schema_attribute();
                 EventError::value(name, "is no URL for the SDK's event")
@@ -69,7 +68,7 @@ impl<'a> EventView<'a> {
             };
             event.set_extension(name, value);
         }
-        let data = match self.data {
+        let data = match std::mem::replace(&mut self.data, EventData::Absent) {
             EventData::Absent => return Ok(event),
             EventData::Bytes(bytes) => Data::Binary(bytes.into_owned()),
             EventData::Text(text) => Data::String(text.into_owned()),
@@ -123,6 +122,30 @@ impl<'a> EventView<'a> {
         }
         .try_build()
     }
+}
+
+/// An event without values, to copy and fill in: the SDK's builder moves what it built several
+/// times.
+fn blank(version: SpecVersion) -> &'static Option<Event> {
+    static V10: LazyLock<Option<Event>> =
+        LazyLock::new(|| emptied(EventBuilderV10::new().id("").source("/").ty("").build()));
+    static V03: LazyLock<Option<Event>> =
+        LazyLock::new(|| emptied(EventBuilderV03::new().id("").source("/").ty("").build()));
+    match version {
+        SpecVersion::V10 => &V10,
+        SpecVersion::V03 => &V03,
+    }
+}
+
+/// The builder takes no empty source; an event does, and copying an empty one allocates nothing.
+fn emptied(built: std::result::Result<Event, EventBuilderError>) -> Option<Event> {
+    let mut event = built.ok()?;
+    event.set_source("");
+    Some(event)
+}
+
+fn take(text: &mut Cow<'_, str>) -> String {
+    std::mem::take(text).into_owned()
 }
 
 fn json(text: &str) -> std::result::Result<serde_json::Value, EventError> {

@@ -3,7 +3,7 @@
 use super::attributes::{SpecVersion, check_extension, check_name};
 use super::canonical;
 use super::error::{EventError, Reason};
-use crate::record::{HeaderRef, HeaderView};
+use crate::headers::{HeaderRef, HeaderView};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -111,25 +111,50 @@ impl<'a> From<&'a [u8]> for ExtensionValue<'a> {
     }
 }
 
+/// How many headers [`At`] points to.
+pub(super) const INLINE: usize = 8;
+
+/// Where in a record's headers the extensions are.
+#[derive(Clone, Copy, Default)]
+pub(super) struct At {
+    indices: [u16; INLINE],
+    len: u8,
+}
+
+impl At {
+    /// Remembers one more; `false` if it is one too many or too far away.
+    #[inline]
+    pub(super) fn push(&mut self, index: usize) -> bool {
+        match (
+            self.indices.get_mut(usize::from(self.len)),
+            u16::try_from(index),
+        ) {
+            (Some(slot), Ok(index)) => {
+                *slot = index;
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 pub(super) type Named<'a> = (Cow<'a, str>, ExtensionValue<'a>);
 
 /// The extensions of an event: checked, each name once.
 #[derive(Clone)]
 pub(super) enum Extensions<'a> {
     /// Left where they are: headers that were found valid, none of them twice.
-    Headers(HeaderView<'a>, SpecVersion),
+    Headers(HeaderView<'a>, At),
     /// Collected.
     List(Vec<Named<'a>>),
 }
 
 impl<'a> Extensions<'a> {
     /// Checks a list and refuses repeated names.
-    pub(super) fn checked(
-        mut list: Vec<Named<'a>>,
-        version: SpecVersion,
-    ) -> Result<Self, EventError> {
+    pub(super) fn checked(list: Vec<Named<'a>>, version: SpecVersion) -> Result<Self, EventError> {
         for (name, value) in &list {
-            if version.defines(name) {
+            if version.defines(name.as_bytes()) {
                 return Err(EventError::of(
                     Reason::InvalidName,
                     name,
@@ -139,39 +164,41 @@ impl<'a> Extensions<'a> {
             check_name(version, name)?;
             check_extension(name, value)?;
         }
-        if let Some(name) = repeated(&mut list) {
-            return Err(EventError::of(
+        Self::distinct(list)
+    }
+
+    /// Refuses repeated names in a list that is checked otherwise.
+    pub(super) fn distinct(mut list: Vec<Named<'a>>) -> Result<Self, EventError> {
+        match repeated(&mut list) {
+            None => Ok(Extensions::List(list)),
+            Some(name) => Err(EventError::of(
                 Reason::DuplicateAttribute,
                 &name,
                 "is there twice",
-            ));
+            )),
         }
-        Ok(Extensions::List(list))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, ExtensionValue<'_>)> {
         let (headers, list) = match self {
-            Extensions::Headers(headers, version) => (Some((*headers, *version)), &[][..]),
+            Extensions::Headers(headers, at) => (Some((*headers, at)), &[][..]),
             Extensions::List(list) => (None, list.as_slice()),
         };
-        let headers = headers.into_iter().flat_map(|(headers, version)| {
-            headers
-                .iter()
-                .filter_map(move |header| of_header(header, version))
+        let headers = headers.into_iter().flat_map(|(headers, at)| {
+            let indices = at.indices.iter().take(usize::from(at.len));
+            indices.filter_map(move |&index| of_header(headers.get(usize::from(index))?))
         });
         let list = list.iter().map(|(name, value)| (&**name, value.borrowed()));
         headers.chain(list)
     }
 }
 
-/// The extension that a header is, if it is one.
+/// The extension that a header is.
 #[inline]
-fn of_header(header: HeaderRef<'_>, version: SpecVersion) -> Option<(&str, ExtensionValue<'_>)> {
-    let (name, value) = header;
+fn of_header<'a>((name, value): HeaderRef<'a>) -> Option<(&'a str, ExtensionValue<'a>)> {
     let name = std::str::from_utf8(name.strip_prefix(b"ce_")?).ok()?;
     let text = std::str::from_utf8(value?).ok()?;
-    let extension = !version.defines(name);
-    extension.then_some((name, ExtensionValue::String(Cow::Borrowed(text))))
+    Some((name, ExtensionValue::String(Cow::Borrowed(text))))
 }
 
 /// A name that the list has twice. Sorts a long list, so that no input makes this slow.

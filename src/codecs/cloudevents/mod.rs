@@ -27,6 +27,7 @@ mod encode;
 mod error;
 mod event;
 mod extensions;
+mod members;
 mod structured;
 mod time;
 mod uri;
@@ -42,14 +43,17 @@ pub use view::{ContentMode, EventData, EventView, Mode};
 
 use crate::answer::Answer;
 use crate::component::Component;
+use crate::config::{Built, KeySpec, TypeOf, TypeSpec, Yields};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result};
-use crate::record::{Context, Part, Payload};
+use crate::payload::{Context, Payload};
+use crate::record::Part;
 use crate::serializer::{Encoded, Serializer, Target};
 use crate::stage::Stage;
 use crate::tree::Tree;
 use ::cloudevents::Event;
 use ::cloudevents::event::ExtensionValue as SdkValue;
+use bytes::Bytes;
 use std::borrow::Cow;
 
 /// The property that says how events are written: `BINARY` (the default) or `STRUCTURED`.
@@ -61,8 +65,8 @@ pub const EVENT_FORMAT: &str = "cloudevents.serializer.event_format";
 
 /// The codec: reads a record's event, writes an event as a record's value and headers.
 ///
-/// It is for values: as a key it is a mistake of configuration. A null that is written is a plain
-/// tombstone.
+/// It reads either half of a record: KIP-873's own example puts it on the key. It writes values; what
+/// the key of an event is, [`PartitionKey`] says. A null that is written is a plain tombstone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudEvents {
     encoding: Encoding,
@@ -131,29 +135,23 @@ impl CloudEvents {
     /// `Event` of its own. `None` is a plain tombstone.
     ///
     /// # Errors
-    /// As [`EventView::read`]; Config, for a key.
+    /// As [`EventView::read`].
     pub fn view<'a>(
         context: &Context<'a>,
         payload: &'a Payload<'a>,
     ) -> Result<Option<EventView<'a>>> {
-        if context.part == Part::Key {
-            return Err(not_a_key());
+        let value = payload.as_bytes();
+        match EventView::try_read(context.headers(), value) {
+            Ok(view) => Ok(Some(view)),
+            Err(error) if value.is_none() && error.is_plain() => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        read(context, payload.as_bytes())
-    }
-}
-
-fn read<'a>(context: &Context<'a>, value: Option<&'a [u8]>) -> Result<Option<EventView<'a>>> {
-    match EventView::try_read(context.headers(), value) {
-        Ok(view) => Ok(Some(view)),
-        Err(error) if value.is_none() && error.is_plain() => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 
 #[cold]
 fn not_a_key() -> Error {
-    Error::config("cloudevents reads and writes values, not keys")
+    Error::config("an event is written as a value; its key is written by PartitionKey")
 }
 
 impl Component for CloudEvents {
@@ -166,15 +164,16 @@ impl Deserializer for CloudEvents {
     type Output = Option<Event>;
 
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Option<Event>> {
-        if input.context.part == Part::Key {
-            return Answer::err(not_a_key());
-        }
-        let event = match read(input.context, input.payload.as_bytes()) {
-            Ok(Some(view)) => view.into_event().map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        let value = input.payload.as_bytes();
+        let error = match EventView::try_read(input.context.headers(), value) {
+            Ok(mut view) => match view.take_event() {
+                Ok(event) => return Answer::ok(Some(event)),
+                Err(error) => error,
+            },
+            Err(error) if value.is_none() && error.is_plain() => return Answer::ok(None),
+            Err(error) => error,
         };
-        Answer::Ready(event)
+        Answer::err(error.into())
     }
 }
 
@@ -194,4 +193,77 @@ impl Serializer for CloudEvents {
             Some(event) => EventView::of(event).and_then(|view| view.encode(self.encoding)),
         })
     }
+}
+
+/// Writes the `partitionkey` of an event as a record's key (kafka-protocol-binding.md section 3.1),
+/// null where the event has none: the opt-in mapper, `key.serializer=cloudevents`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionKey;
+
+impl Component for PartitionKey {
+    fn describe(&self) -> Tree {
+        Tree::leaf("cloudevents")
+    }
+}
+
+impl Serializer for PartitionKey {
+    type Input = Event;
+
+    fn serialize<'a>(&'a self, event: Option<&'a Event>, _: &'a Target<'a>) -> Answer<'a, Encoded> {
+        let mapper = CloudEvents::new().map_partition_key(true);
+        let key = event.and_then(|event| mapper.record_key(event, None));
+        Answer::ok(Encoded::of(key.map(|key| Bytes::from(key.into_owned()))))
+    }
+}
+
+const KEYS: &[KeySpec] = &[
+    KeySpec::new(
+        "encoding",
+        "BINARY or STRUCTURED",
+        "How events are written.",
+    )
+    .or("BINARY"),
+    KeySpec::new(
+        "event_format",
+        "media type",
+        "The format of structured events.",
+    )
+    .or("application/cloudevents+json"),
+];
+
+/// The type as properties name it. As a key's serializer it writes the `partitionkey`.
+pub(crate) fn spec() -> TypeSpec {
+    TypeSpec::new("cloudevents")
+        .doc("A CloudEvent 1.0, binary or structured; as a key's serializer its partitionkey.")
+        .class_stem("io.cloudevents.kafka.CloudEvent")
+        .class_stem("io.cloudevents.kafka.CloudEvents")
+        .keys(KEYS)
+        .reads(|node| {
+            let built = node.built(CloudEvents::new());
+            let yields = Yields::one_of([TypeOf::of::<Event>(), TypeOf::of::<Box<Event>>()]);
+            Some(Built { yields, ..built })
+        })
+        .writes(|node| {
+            let (encoding, format) = (node.text("encoding"), node.text("event_format"));
+            let encoding = match encoding.unwrap_or_default().parse::<Encoding>() {
+                Ok(encoding) => Some(encoding),
+                Err(error) => {
+                    node.problem("encoding", error.message().to_owned());
+                    None
+                }
+            };
+            let codec = CloudEvents::new().event_format(&format.unwrap_or_default());
+            let codec = match codec {
+                Ok(codec) => Some(codec),
+                Err(error) => {
+                    node.problem("event_format", error.message().to_owned());
+                    None
+                }
+            };
+            let codec = codec?.encoding(encoding?);
+            Some(match node.role() {
+                Part::Key => node.built_writer(PartitionKey),
+                Part::Value => node.built_writer(codec),
+            })
+        })
 }

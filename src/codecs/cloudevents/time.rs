@@ -1,6 +1,6 @@
 //! RFC 3339 times: an instant to the nanosecond, from text that is kept as it was sent.
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Utc};
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, SecondsFormat, Timelike, Utc};
 
 /// The instant of an RFC 3339 `date-time` (section 5.6), with lower-case `t` and `z` allowed.
 ///
@@ -17,27 +17,42 @@ pub(super) fn parse(text: &str) -> Option<DateTime<Utc>> {
         Some(rest) => fraction(rest)?,
         None => (0, rest),
     };
-    let east = offset_minutes(rest)?;
-    let minutes = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?
-        .and_hms_opt(hour, minute, 0)?
-        .checked_sub_signed(TimeDelta::minutes(east))?;
-    with_second(minutes, second, nanos).map(|utc| utc.and_utc())
+    let east = offset_seconds(rest)?;
+    // chrono's way to say a leap second: the 59th, with a fraction beyond one second.
+    let leap = second == 60;
+    let (second, nanos) = if leap {
+        (59, nanos + 1_000_000_000)
+    } else {
+        (second, nanos)
+    };
+    let local = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?
+        .and_hms_nano_opt(hour, minute, second, nanos)?;
+    let utc = match east {
+        0 => local,
+        _ => local.checked_sub_offset(FixedOffset::east_opt(east)?)?,
+    };
+    (!leap || (utc.hour() == 23 && utc.minute() == 59)).then(|| utc.and_utc())
 }
+
+/// The largest offset of RFC 3339, 23:59, in seconds.
+const FARTHEST: i32 = (23 * 60 + 59) * 60;
 
 /// An instant as RFC 3339 text: seconds always, `Z`, and as many digits of a fraction as it needs.
+///
+/// A year has four digits there. An instant that is beyond them in UTC but was read with an offset
+/// is written with an offset too.
 pub(super) fn format(time: &DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)
-}
-
-fn with_second(minute: NaiveDateTime, second: u32, nanos: u32) -> Option<NaiveDateTime> {
-    if second < 60 {
-        return minute.with_second(second)?.with_nanosecond(nanos);
+    let east = match time.year() {
+        ..0 => FARTHEST,
+        0..=9999 => 0,
+        _ => -FARTHEST,
+    };
+    match FixedOffset::east_opt(east).filter(|_| east != 0) {
+        Some(offset) => time
+            .with_timezone(&offset)
+            .to_rfc3339_opts(SecondsFormat::AutoSi, false),
+        None => time.to_rfc3339_opts(SecondsFormat::AutoSi, true),
     }
-    let leap = second == 60 && minute.hour() == 23 && minute.minute() == 59;
-    // chrono's way to say a leap second: the 59th, with a fraction beyond one second.
-    leap.then_some(minute)?
-        .with_second(59)?
-        .with_nanosecond(1_000_000_000 + nanos)
 }
 
 fn after<'a>(bytes: &'a [u8], one_of: &[u8]) -> Option<&'a [u8]> {
@@ -74,8 +89,8 @@ fn fraction(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((nanos, rest))
 }
 
-/// Minutes east of UTC.
-fn offset_minutes(bytes: &[u8]) -> Option<i64> {
+/// Seconds east of UTC.
+fn offset_seconds(bytes: &[u8]) -> Option<i32> {
     let (sign, rest) = match bytes.split_first()? {
         (b'Z' | b'z', []) => return Some(0),
         (b'+', rest) => (1, rest),
@@ -84,8 +99,12 @@ fn offset_minutes(bytes: &[u8]) -> Option<i64> {
     };
     let (hours, rest) = digits::<2>(rest)?;
     let (minutes, rest) = digits::<2>(after(rest, b":")?)?;
-    let fits = hours <= 23 && minutes <= 59 && rest.is_empty();
-    fits.then(|| sign * (i64::from(hours) * 60 + i64::from(minutes)))
+    if hours > 23 || minutes > 59 || !rest.is_empty() {
+        return None;
+    }
+    i32::try_from(hours * 3600 + minutes * 60)
+        .ok()
+        .map(|seconds| sign * seconds)
 }
 
 #[cfg(test)]
@@ -114,6 +133,22 @@ mod tests {
             ("1990-12-31T15:59:60-08:00", "1990-12-31T23:59:60Z"),
         ] {
             assert_eq!(shown(text).as_deref(), Some(utc), "{text}");
+        }
+    }
+
+    /// An instant that was read is written so that it reads as the same instant again.
+    #[test]
+    fn an_instant_beyond_four_digit_years_in_utc_is_written_with_an_offset() {
+        for (text, written) in [
+            (
+                "9999-12-31T23:59:59.5-14:00",
+                "9999-12-31T14:00:59.500-23:59",
+            ),
+            ("0000-01-01T00:00:00+00:01", "0000-01-01T23:58:00+23:59"),
+            ("0000-01-01T23:58:60+23:59", "0000-01-01T23:58:60+23:59"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(written), "{text}");
+            assert_eq!(parse(text), parse(written), "{text}");
         }
     }
 

@@ -14,33 +14,57 @@ pub(super) fn is_absolute(text: &str) -> bool {
 }
 
 /// Whether there is a scheme; `None` if it is not a reference at all.
+///
+/// One look at every byte says which of the delimiters there are, and most references have few.
 fn parse(text: &str) -> Option<bool> {
-    let (rest, fragment) = split_once(text.as_bytes(), b'#');
-    let (rest, query) = split_once(rest, b'?');
-    for part in [query, fragment].into_iter().flatten() {
-        check(part, |b| is_pchar(b) || matches!(b, b'/' | b'?'))?;
+    let text = text.as_bytes();
+    let seen = text.iter().fold(0, |seen, &b| seen | class(b));
+    if seen & OTHER != 0 {
+        return None;
     }
-    let (rest, scheme) = match rest.iter().position(|b| matches!(b, b':' | b'/')) {
-        Some(at) if rest.get(at) == Some(&b':') => {
-            let (scheme, after) = rest.split_at(at);
-            if !is_scheme(scheme) {
-                return None;
-            }
-            (after.get(1..)?, true)
-        }
-        _ => (rest, false),
+    let has = |class: u8| seen & class != 0;
+    let (rest, fragment) = match has(HASH) {
+        true => split_once(text, b'#'),
+        false => (text, None),
+    };
+    if fragment.is_some_and(|fragment| fragment.contains(&b'#')) {
+        return None;
+    }
+    let (rest, query) = match has(QUESTION) {
+        true => split_once(rest, b'?'),
+        false => (rest, None),
+    };
+    let (rest, scheme) = match has(COLON) {
+        true => split_scheme(rest)?,
+        false => (rest, false),
     };
     let path = match rest.strip_prefix(b"//") {
         Some(after) => {
-            let end = after.iter().position(|&b| b == b'/').unwrap_or(after.len());
-            let (authority, path) = after.split_at(end);
-            check_authority(authority)?;
+            let end = after.iter().position(|&b| b == b'/');
+            let (authority, path) = after.split_at(end.unwrap_or(after.len()));
+            check_authority(authority, seen)?;
             path
         }
         None => rest,
     };
-    check(path, |b| is_pchar(b) || b == b'/')?;
+    if has(BRACKET | PERCENT) {
+        for part in [Some(path), query, fragment].into_iter().flatten() {
+            check(part, |b| class(b) & BRACKET == 0)?;
+        }
+    }
     Some(scheme)
+}
+
+/// What follows the scheme, and whether there is one.
+fn split_scheme(text: &[u8]) -> Option<(&[u8], bool)> {
+    match text.iter().position(|b| matches!(b, b':' | b'/')) {
+        Some(at) if text.get(at) == Some(&b':') => {
+            let (scheme, after) = text.split_at(at);
+            is_scheme(scheme).then_some(())?;
+            Some((after.get(1..)?, true))
+        }
+        _ => Some((text, false)),
+    }
 }
 
 fn split_once(bytes: &[u8], at: u8) -> (&[u8], Option<&[u8]>) {
@@ -60,11 +84,16 @@ fn is_scheme(scheme: &[u8]) -> bool {
             .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
 }
 
-fn check_authority(authority: &[u8]) -> Option<()> {
-    let host_and_port = match authority.iter().rposition(|&b| b == b'@') {
+/// `seen` are the classes of the whole reference, which spares looking for what is not there.
+fn check_authority(authority: &[u8], seen: u8) -> Option<()> {
+    let at = match seen & AT != 0 {
+        true => authority.iter().rposition(|&b| b == b'@'),
+        false => None,
+    };
+    let host_and_port = match at {
         Some(at) => {
             let (user, host) = authority.split_at(at);
-            check(user, |b| is_pchar(b) && b != b'@')?;
+            check(user, |b| class(b) & (AT | BRACKET) == 0)?;
             host.get(1..)?
         }
         None => authority,
@@ -78,8 +107,13 @@ fn check_authority(authority: &[u8]) -> Option<()> {
             _ => return None,
         }
     } else {
-        let (host, port) = split_once(host_and_port, b':');
-        check(host, |b| is_pchar(b) && !matches!(b, b':' | b'@'))?;
+        let (host, port) = match seen & COLON != 0 {
+            true => split_once(host_and_port, b':'),
+            false => (host_and_port, None),
+        };
+        if seen & (AT | BRACKET | PERCENT) != 0 {
+            check(host, |b| class(b) & (AT | BRACKET) == 0)?;
+        }
         port.unwrap_or_default()
     };
     port.iter().all(u8::is_ascii_digit).then_some(())
@@ -90,7 +124,7 @@ fn check_ip_literal(literal: &[u8]) -> Option<()> {
     if let Some(future) = text.strip_prefix(['v', 'V']) {
         let (version, address) = future.split_once('.')?;
         let hex = !version.is_empty() && version.bytes().all(|b| b.is_ascii_hexdigit());
-        let plain = |b: u8| is_pchar(b) && !matches!(b, b'%' | b'@');
+        let plain = |b: u8| class(b) & !COLON == 0;
         return (hex && !address.is_empty() && address.bytes().all(plain)).then_some(());
     }
     text.parse::<std::net::Ipv6Addr>().ok().map(drop)
@@ -114,30 +148,44 @@ fn is_hex(byte: Option<&u8>) -> bool {
     byte.is_some_and(u8::is_ascii_hexdigit)
 }
 
-/// `pchar` of RFC 3986 section 3.3, the `%` of an escape included.
+/// The delimiters that make parts of a reference; 0 is a byte that may be in any part.
+const COLON: u8 = 1;
+const QUESTION: u8 = 2;
+const HASH: u8 = 4;
+const AT: u8 = 8;
+const BRACKET: u8 = 16;
+const PERCENT: u8 = 32;
+const SLASH: u8 = 64;
+/// A byte that no reference has.
+const OTHER: u8 = 128;
+
+static CLASSES: [u8; 256] = {
+    let mut classes = [OTHER; 256];
+    let mut b = 0_u8;
+    while b < 128 {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        let slot = &mut classes[b as usize];
+        *slot = match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => 0,
+            b'-' | b'.' | b'_' | b'~' => 0,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => 0,
+            b':' => COLON,
+            b'?' => QUESTION,
+            b'#' => HASH,
+            b'@' => AT,
+            b'[' | b']' => BRACKET,
+            b'%' => PERCENT,
+            b'/' => SLASH,
+            _ => OTHER,
+        };
+        b += 1;
+    }
+    classes
+};
+
 #[inline]
-fn is_pchar(b: u8) -> bool {
-    b.is_ascii_alphanumeric()
-        || matches!(
-            b,
-            b'-' | b'.'
-                | b'_'
-                | b'~'
-                | b'%'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b','
-                | b';'
-                | b'='
-                | b':'
-                | b'@'
-        )
+fn class(b: u8) -> u8 {
+    CLASSES.get(usize::from(b)).copied().unwrap_or(OTHER)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::error::{EventError, Reason, json_position};
 use super::extensions::{ExtensionValue, Extensions};
 use super::{binary, structured};
 use crate::error::{Error, Result};
-use crate::record::HeaderView;
+use crate::headers::HeaderView;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -133,7 +133,7 @@ impl<'a> EventView<'a> {
         headers: HeaderView<'a>,
         value: Option<&'a [u8]>,
     ) -> std::result::Result<Self, EventError> {
-        let found = binary::Found::scan(headers);
+        let mut found = binary::Found::scan(headers);
         match found.content_type.map(ContentMode::of) {
             None | Some(ContentMode::Binary) => found.read(headers, value),
             Some(ContentMode::Structured) => match value {
@@ -195,12 +195,12 @@ impl<'a> EventView<'a> {
 
     /// The `time` as it was sent, RFC 3339, offset and fraction included.
     pub fn time(&self) -> Option<&str> {
-        self.core.time.as_ref().map(|(text, _)| &**text)
+        self.core.time.as_deref()
     }
 
     /// The instant of `time`, to the nanosecond.
     pub fn time_utc(&self) -> Option<DateTime<Utc>> {
-        self.core.time.as_ref().map(|(_, instant)| *instant)
+        self.core.instant
     }
 
     /// The `dataschema`, a URI; in version 0.3 the `schemaurl`.

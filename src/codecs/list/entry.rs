@@ -6,7 +6,7 @@ use crate::codecs::primitives::{
     VoidCodec, entry_size,
 };
 use crate::codecs::{BytesCodec, StringCodec};
-use crate::record::Payload;
+use crate::payload::Payload;
 use crate::serializer::Give;
 use crate::stage::Stage;
 use crate::value::Value;

@@ -1,7 +1,8 @@
 //! The bytes around the entries, read and written.
 
 use crate::error::{Error, Result};
-use crate::record::{Headers, Payload};
+use crate::headers::Headers;
+use crate::payload::Payload;
 use crate::serializer::Encoded;
 
 const CONSTANT: u8 = 0;

@@ -26,7 +26,7 @@ use crate::component::Component;
 use crate::config::{KeySpec, Node, TypeSpec};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::Result;
-use crate::record::Context;
+use crate::payload::Context;
 use crate::serializer::{Encoded, Serializer, Target};
 use crate::stage::Stage;
 use crate::tree::Tree;

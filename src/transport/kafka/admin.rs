@@ -1,0 +1,87 @@
+//! Creating topics.
+
+use super::errors;
+use super::properties::client_config;
+use crate::error::Result;
+use crate::transport::Settings;
+use rdkafka::admin::{self, AdminClient, AdminOptions, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::RDKafkaErrorCode;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A topic to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions it has.
+    pub partitions: i32,
+    /// How many copies the brokers keep; -1 is the brokers' default.
+    pub replication: i32,
+    /// The topic's own settings, by the broker's names (`cleanup.policy`).
+    pub config: BTreeMap<String, String>,
+}
+
+impl NewTopic {
+    /// A topic with the brokers' default replication and settings.
+    pub fn new(name: impl Into<String>, partitions: i32) -> Self {
+        NewTopic {
+            name: name.into(),
+            partitions,
+            replication: -1,
+            config: BTreeMap::new(),
+        }
+    }
+}
+
+/// Creates topics on the cluster that `settings` reach; one that exists already is left as it is.
+///
+/// The [embedded broker](super::EmbeddedBroker) has no admin API; create its topics there.
+///
+/// # Errors
+/// Of the first topic that could not be created, by name, or when the brokers did not answer
+/// within `limit`.
+pub async fn create_topics(
+    settings: &Settings,
+    topics: Vec<NewTopic>,
+    limit: Duration,
+) -> Result<()> {
+    let config = client_config(settings)?;
+    let handle = tokio::runtime::Handle::current();
+    // Starting and dropping an admin client blocks.
+    super::blocking(move || {
+        let client: AdminClient<DefaultClientContext> = config
+            .create()
+            .map_err(|cause| errors::from_kafka("could not start an admin client", &cause))?;
+        let natives: Vec<_> = topics.iter().map(native).collect();
+        let options = AdminOptions::new()
+            .request_timeout(Some(limit))
+            .operation_timeout(Some(limit));
+        let results = handle
+            .block_on(client.create_topics(&natives, &options))
+            .map_err(|cause| errors::from_kafka("could not create topics", &cause))?;
+        for result in results {
+            match result {
+                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((name, code)) => {
+                    return Err(errors::error(
+                        &format!("could not create topic {name}"),
+                        code,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn native(topic: &NewTopic) -> admin::NewTopic<'_> {
+    let replication = TopicReplication::Fixed(topic.replication);
+    let mut native = admin::NewTopic::new(&topic.name, topic.partitions, replication);
+    for (name, value) in &topic.config {
+        native = native.set(name, value);
+    }
+    native
+}
