@@ -159,8 +159,14 @@ impl Headers {
     }
 
     /// Adds all headers of `other` after ours, in their order.
+    ///
+    /// Allocates nothing when either has none.
     pub fn append(&mut self, mut other: Headers) {
-        self.0.append(&mut other.0);
+        if self.0.is_empty() {
+            *self = other;
+        } else {
+            self.0.append(&mut other.0);
+        }
     }
 
     /// A borrowed view.

@@ -81,13 +81,28 @@ pub(crate) fn contained<'a, T: Send + 'a>(
 ) -> Answer<'a, T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Answer::Ready(Ok(value))) => Answer::Ready(Ok(value)),
-        Ok(Answer::Ready(Err(error))) => Answer::Ready(Err(error.at(name.clone()))),
-        Ok(Answer::Pending(future)) => Answer::Pending(Box::pin(Contained {
-            name,
-            future: Some(future),
-        })),
+        Ok(Answer::Ready(Err(error))) => Answer::Ready(Err(failed(name, error))),
+        Ok(Answer::Pending(future)) => waiting(name, future),
         Err(panic) => Answer::Ready(Err(panicked(name, panic))),
     }
+}
+
+// What a ready success does not need stays out of line, so that a whole chain of it is inlined.
+
+#[cold]
+fn failed(name: &StageName, error: Error) -> Error {
+    error.at(name.clone())
+}
+
+#[inline(never)]
+fn waiting<'a, T: Send + 'a>(
+    name: &'a StageName,
+    future: BoxFuture<'a, Result<T>>,
+) -> Answer<'a, T> {
+    Answer::pending(Contained {
+        name,
+        future: Some(future),
+    })
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use crate::outcome::Failure;
 use bytes::Bytes;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 
 /// What a stage of an erased chain yields.
@@ -69,34 +69,26 @@ impl Value {
     /// A value of any type: of one that has a variant as that, of another as [`Value::Other`].
     #[inline]
     pub fn of<T: Any + Send + Sync>(value: T) -> Value {
-        let mut slot = Some(value);
         macro_rules! variants {
-            ($($variant:ident),*) => {$(
-                if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut()
-                    && let Some(taken) = Option::take(found)
-                {
-                    return Value::$variant(taken);
-                }
+            ($value:ident, $($variant:ident),*) => {$(
+                let $value = match same($value) {
+                    Ok(found) => return Value::$variant(found),
+                    Err(other) => other,
+                };
             )*};
         }
         variants!(
-            Bytes, Text, Short, Integer, Long, Float, Double, Boolean, Uuid, List, Json, Failed
+            value, Bytes, Text, Short, Integer, Long, Float, Double, Boolean, Uuid, List, Json,
+            Failed
         );
         #[cfg(feature = "cloudevents")]
-        variants!(CloudEvent);
+        variants!(value, CloudEvent);
         #[cfg(feature = "cloudevents")]
-        if let Some(found) =
-            (&mut slot as &mut dyn Any).downcast_mut::<Option<cloudevents::Event>>()
-            && let Some(event) = found.take()
-        {
-            return Value::CloudEvent(Box::new(event));
-        }
-        if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut::<Option<Value>>()
-            && let Some(value) = found.take()
-        {
-            return value;
-        }
-        slot.map_or(Value::Null, |value| Value::Other(Box::new(value)))
+        let value = match same::<T, cloudevents::Event>(value) {
+            Ok(event) => return Value::CloudEvent(Box::new(event)),
+            Err(other) => other,
+        };
+        same::<T, Value>(value).unwrap_or_else(|other| Value::Other(Box::new(other)))
     }
 
     /// The value as a `T`, borrowed, if that is what it is.
@@ -126,6 +118,7 @@ impl Value {
     ///
     /// A boxed CloudEvent is taken as `Event` or as `Box<Event>`; a registered type by its own
     /// type; `Value` itself is always possible.
+    #[inline]
     pub fn take<T: Any>(self) -> Result<T, Value> {
         match self {
             Value::Bytes(v) => cast(v, Value::Bytes),
@@ -155,7 +148,7 @@ impl Value {
 
 #[cfg(feature = "cloudevents")]
 fn is<T: Any, U: Any>() -> bool {
-    std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>()
+    TypeId::of::<T>() == TypeId::of::<U>()
 }
 
 /// The same for references.
@@ -163,15 +156,27 @@ fn cast_ref<V: Any, T: Any>(value: &V) -> Option<&T> {
     (value as &dyn Any).downcast_ref()
 }
 
-/// `value` as a `T` if that is what it is, else `back` of it. The compiler removes the detour.
+/// `value` as a `T` if that is what it is, else `back` of it.
+#[inline]
 fn cast<V: Any, T: Any>(value: V, back: impl FnOnce(V) -> Value) -> Result<T, Value> {
-    let mut slot = Some(value);
-    if let Some(found) = (&mut slot as &mut dyn Any).downcast_mut::<Option<T>>()
-        && let Some(taken) = found.take()
-    {
-        return Ok(taken);
+    same(value).map_err(back)
+}
+
+/// `value` as a `U` if that is its type. Which it is the compiler knows, and removes the rest.
+#[inline]
+fn same<T: Any, U: Any>(value: T) -> Result<U, T> {
+    if TypeId::of::<T>() != TypeId::of::<U>() {
+        return Err(value);
     }
-    Err(slot.map_or(Value::Null, back))
+    let mut slot = Some(value);
+    let taken = (&mut slot as &mut dyn Any)
+        .downcast_mut::<Option<U>>()
+        .and_then(Option::take);
+    match (taken, slot) {
+        (Some(taken), _) => Ok(taken),
+        (None, Some(value)) => Err(value),
+        (None, None) => unreachable!("a slot is emptied only by taking what was in it"),
+    }
 }
 
 impl fmt::Debug for Value {

@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::component::Component;
 use crate::config::TypeSpec;
 use crate::deserializer::{Deserializer, Input};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::serializer::{Encoded, Serializer, Target};
 use crate::stage::Stage;
 use crate::tree::Tree;
@@ -93,7 +93,13 @@ impl<T: DeserializeOwned + Send + 'static> Deserializer for Json<T> {
 
     #[inline]
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Option<T>> {
-        Answer::Ready(input.payload.as_bytes().map(read).transpose())
+        let Some(bytes) = input.payload.as_bytes() else {
+            return Answer::ok(None);
+        };
+        Answer::Ready(match serde_json::from_slice(bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(refused(&error)),
+        })
     }
 }
 
@@ -109,10 +115,6 @@ impl<T: Serialize + Sync + 'static> Serializer for Json<T> {
                 .map_err(|_| Error::schema("the value has no form in JSON")),
         })
     }
-}
-
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| refused(&error))
 }
 
 /// The category and the place are all that is kept of `error`: its text quotes the document.

@@ -64,7 +64,19 @@ impl<T: Any + Send> Chain<T> {
     }
 }
 
+#[inline]
 fn typed<T: Any>(value: Value) -> Result<Outcome<Option<T>>> {
+    match value {
+        // A registered type first: nothing but its own box is between it and the caller.
+        Value::Other(other) => match other.downcast::<T>() {
+            Ok(value) => Ok(Ok(Some(*value))),
+            Err(other) => rest(Value::Other(other)),
+        },
+        value => rest(value),
+    }
+}
+
+fn rest<T: Any>(value: Value) -> Result<Outcome<Option<T>>> {
     // `Value` itself is asked for by those who want to see nulls and failures as they are.
     let wants_value = std::any::TypeId::of::<T>() == std::any::TypeId::of::<Value>();
     match value {
@@ -72,13 +84,17 @@ fn typed<T: Any>(value: Value) -> Result<Outcome<Option<T>>> {
         Value::Null if !wants_value => Ok(Ok(None)),
         value => match value.take::<T>() {
             Ok(value) => Ok(Ok(Some(value))),
-            Err(other) => Err(Error::config(format!(
-                "the chain yielded {}, but {} is read from it",
-                other.type_name(),
-                std::any::type_name::<T>()
-            ))),
+            Err(other) => Err(unlike(&other, std::any::type_name::<T>())),
         },
     }
+}
+
+#[cold]
+fn unlike(yielded: &Value, wanted: &str) -> Error {
+    let yielded = yielded.type_name();
+    Error::config(format!(
+        "the chain yielded {yielded}, but {wanted} is read from it"
+    ))
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -99,7 +115,8 @@ impl<T: Any + Send> Deserializer for Chain<T> {
     #[inline]
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Self::Output> {
         match self.root.deserialize(input) {
-            Answer::Ready(result) => Answer::Ready(result.and_then(typed)),
+            Answer::Ready(Ok(value)) => Answer::Ready(typed(value)),
+            Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
             Answer::Pending(future) => Answer::pending(async move { typed(future.await?) }),
         }
     }

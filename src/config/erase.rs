@@ -35,11 +35,19 @@ where
 
     #[inline]
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Value> {
-        let erase = |value: Option<T>| value.map_or(Value::Null, Value::of);
         match self.0.deserialize(input) {
-            Answer::Ready(result) => Answer::Ready(result.map(erase)),
-            Answer::Pending(future) => Answer::pending(async move { future.await.map(erase) }),
+            Answer::Ready(Ok(value)) => Answer::Ready(Ok(erase(value))),
+            Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
+            Answer::Pending(future) => Answer::pending(async move { Ok(erase(future.await?)) }),
         }
+    }
+}
+
+#[inline]
+fn erase<T: Any + Send + Sync>(value: Option<T>) -> Value {
+    match value {
+        Some(value) => Value::of(value),
+        None => Value::Null,
     }
 }
 

@@ -1,3 +1,4 @@
+use super::pass;
 use crate::answer::Answer;
 use crate::component::Component;
 use crate::config::{Direction, KeySpec, TypeSpec};
@@ -111,6 +112,22 @@ impl<D, M> ExceptionHandling<D, M> {
     }
 }
 
+impl<D: Deserializer, M: Mode<D::Output>> ExceptionHandling<D, M> {
+    /// Goes on after an answer that was not a ready success.
+    #[inline(never)]
+    fn go_on<'a>(
+        &'a self,
+        answer: Answer<'a, D::Output>,
+        context: &'a Context<'a>,
+    ) -> Answer<'a, M::Output> {
+        let settle = |result| match result {
+            Ok(value) => Ok(M::ok(value)),
+            Err(error) => self.handle(error, context),
+        };
+        answer.map_result(settle)
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl<D: Component, M: Send + Sync> Component for ExceptionHandling<D, M> {
     fn close(&self) -> Answer<'_, ()> {
@@ -130,16 +147,7 @@ impl<D: Deserializer, M: Mode<D::Output>> Deserializer for ExceptionHandling<D, 
     #[inline]
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, M::Output> {
         let context = input.context;
-        match self.delegate.deserialize(input) {
-            Answer::Ready(Ok(value)) => Answer::Ready(Ok(M::ok(value))),
-            Answer::Ready(Err(error)) => Answer::Ready(self.handle(error, context)),
-            Answer::Pending(future) => Answer::pending(async move {
-                match future.await {
-                    Ok(value) => Ok(M::ok(value)),
-                    Err(error) => self.handle(error, context),
-                }
-            }),
-        }
+        M::pass(&self.delegate, input, |answer| self.go_on(answer, context))
     }
 }
 
@@ -151,6 +159,19 @@ pub trait Mode<T>: Send + Sync {
     fn ok(value: T) -> Self::Output;
     /// The failure instead of a value.
     fn failed(failure: Box<Failure>) -> Self::Output;
+
+    /// Answers what `delegate` answers at once and well; anything else goes on with `otherwise`.
+    #[inline]
+    fn pass<'a>(
+        delegate: &'a impl Deserializer<Output = T>,
+        input: Input<'a>,
+        otherwise: impl FnOnce(Answer<'a, T>) -> Answer<'a, Self::Output>,
+    ) -> Answer<'a, Self::Output> {
+        match delegate.deserialize(input) {
+            Answer::Ready(Ok(value)) => Answer::Ready(Ok(Self::ok(value))),
+            answer => otherwise(answer),
+        }
+    }
 }
 
 /// Answers an [`Outcome`] of what the delegate yields.
@@ -185,6 +206,15 @@ impl Mode<Value> for Erased {
 
     fn failed(failure: Box<Failure>) -> Value {
         Value::Failed(failure)
+    }
+
+    #[inline]
+    fn pass<'a>(
+        delegate: &'a impl Deserializer<Output = Value>,
+        input: Input<'a>,
+        otherwise: impl FnOnce(Answer<'a, Value>) -> Answer<'a, Value>,
+    ) -> Answer<'a, Value> {
+        pass(delegate, input, otherwise)
     }
 }
 

@@ -1,4 +1,5 @@
-use crate::answer::Answer;
+use super::pass;
+use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
 use crate::config::{BuiltWriter, Direction, KeySpec, TypeSpec, Writer};
 use crate::deserializer::{Deserializer, Input};
@@ -76,6 +77,24 @@ impl<A, B> Pipe<A, B> {
     pub fn into_inner(self) -> (A, B) {
         (self.from, self.to)
     }
+
+    // What a ready success does not need stays out of line, so that the rest is inlined.
+
+    #[cold]
+    fn from_failed(&self, error: Error) -> Error {
+        error.at(self.from_name.clone())
+    }
+
+    #[cold]
+    fn to_failed(&self, error: Error) -> Error {
+        error.at(self.to_name.clone())
+    }
+
+    #[cold]
+    fn no_bytes(&self, found: &str) -> Error {
+        let message = format!("a pipe's `from` must yield bytes, not {found}");
+        self.from_failed(Error::config(message))
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -106,28 +125,42 @@ where
     #[inline]
     fn second<'a>(
         &'a self,
-        first: Result<A::Output>,
+        first: A::Output,
         context: &'a Context<'a>,
     ) -> Answer<'a, <A::Output as IntoPipe<B::Output>>::Output> {
-        let payload = match first.map(A::Output::into_pipe) {
-            Ok(Piped::Payload(payload)) => payload,
-            Ok(Piped::Done(output)) => return Answer::Ready(Ok(output)),
-            Ok(Piped::NotBytes(found)) => {
-                let error = Error::config(format!("a pipe's `from` must yield bytes, not {found}"));
-                return Answer::Ready(Err(error.at(self.from_name.clone())));
-            }
-            Err(error) => return Answer::Ready(Err(error.at(self.from_name.clone()))),
+        let payload = match first.into_pipe() {
+            Piped::Payload(payload) => payload,
+            Piped::Done(output) => return Answer::Ready(Ok(output)),
+            Piped::NotBytes(found) => return Answer::Ready(Err(self.no_bytes(found))),
         };
-        match self.to.deserialize(Input { payload, context }) {
-            Answer::Ready(Ok(value)) => Answer::Ready(Ok(A::Output::joined(value))),
-            Answer::Ready(Err(error)) => Answer::Ready(Err(error.at(self.to_name.clone()))),
-            Answer::Pending(future) => Answer::pending(async move {
-                match future.await {
-                    Ok(value) => Ok(A::Output::joined(value)),
-                    Err(error) => Err(error.at(self.to_name.clone())),
-                }
-            }),
-        }
+        let input = Input { payload, context };
+        A::Output::pass(&self.to, input, |answer| self.go_on(answer))
+    }
+
+    #[inline(never)]
+    fn first_later<'a>(
+        &'a self,
+        future: BoxFuture<'a, Result<A::Output>>,
+        context: &'a Context<'a>,
+    ) -> Answer<'a, <A::Output as IntoPipe<B::Output>>::Output> {
+        Answer::pending(async move {
+            match future.await {
+                Ok(first) => self.second(first, context).await,
+                Err(error) => Err(self.from_failed(error)),
+            }
+        })
+    }
+
+    /// Goes on after an answer of `to` that was not a ready success.
+    #[inline(never)]
+    fn go_on<'a>(
+        &'a self,
+        answer: Answer<'a, B::Output>,
+    ) -> Answer<'a, <A::Output as IntoPipe<B::Output>>::Output> {
+        answer.map_result(|result| match result {
+            Ok(value) => Ok(A::Output::joined(value)),
+            Err(error) => Err(self.to_failed(error)),
+        })
     }
 }
 
@@ -144,10 +177,9 @@ where
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, Self::Output> {
         let context = input.context;
         match self.from.deserialize(input) {
-            Answer::Ready(first) => self.second(first, context),
-            Answer::Pending(future) => {
-                Answer::pending(async move { self.second(future.await, context).await })
-            }
+            Answer::Ready(Ok(first)) => self.second(first, context),
+            Answer::Ready(Err(error)) => Answer::Ready(Err(self.from_failed(error))),
+            Answer::Pending(future) => self.first_later(future, context),
         }
     }
 }
@@ -227,6 +259,19 @@ pub trait IntoPipe<T> {
     fn into_pipe(self) -> Piped<Self::Output>;
     /// What `to` yielded, as the pipe answers it.
     fn joined(value: T) -> Self::Output;
+
+    /// Answers what `to` answers at once and well; anything else goes on with `otherwise`.
+    #[inline]
+    fn pass<'a>(
+        to: &'a impl Deserializer<Output = T>,
+        input: Input<'a>,
+        otherwise: impl FnOnce(Answer<'a, T>) -> Answer<'a, Self::Output>,
+    ) -> Answer<'a, Self::Output> {
+        match to.deserialize(input) {
+            Answer::Ready(Ok(value)) => Answer::Ready(Ok(Self::joined(value))),
+            answer => otherwise(answer),
+        }
+    }
 }
 
 impl<T: Send> IntoPipe<T> for Option<Bytes> {
@@ -240,6 +285,15 @@ impl<T: Send> IntoPipe<T> for Option<Bytes> {
     #[inline]
     fn joined(value: T) -> T {
         value
+    }
+
+    #[inline]
+    fn pass<'a>(
+        to: &'a impl Deserializer<Output = T>,
+        input: Input<'a>,
+        otherwise: impl FnOnce(Answer<'a, T>) -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        pass(to, input, otherwise)
     }
 }
 
@@ -278,6 +332,15 @@ impl IntoPipe<Value> for Value {
     #[inline]
     fn joined(value: Value) -> Value {
         value
+    }
+
+    #[inline]
+    fn pass<'a>(
+        to: &'a impl Deserializer<Output = Value>,
+        input: Input<'a>,
+        otherwise: impl FnOnce(Answer<'a, Value>) -> Answer<'a, Value>,
+    ) -> Answer<'a, Value> {
+        pass(to, input, otherwise)
     }
 }
 

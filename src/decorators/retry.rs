@@ -1,3 +1,4 @@
+use super::pass;
 use crate::answer::{Answer, BoxFuture};
 use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff, worst_case};
 use crate::component::Component;
@@ -141,7 +142,7 @@ impl Policy {
     }
 
     /// Goes on after an answer that was not a ready success.
-    #[inline]
+    #[inline(never)]
     fn go_on<'a, T: Send + 'a>(
         &'a self,
         first: Answer<'a, T>,
@@ -280,12 +281,11 @@ impl<D: Deserializer> Deserializer for Retry<D> {
 
     #[inline]
     fn deserialize<'a>(&'a self, input: Input<'a>) -> Answer<'a, D::Output> {
-        match self.delegate.deserialize(input.clone()) {
-            Answer::Ready(Ok(value)) => Answer::Ready(Ok(value)),
-            first => self
-                .policy
-                .go_on(first, move || self.delegate.deserialize(input.clone())),
-        }
+        let kept = input.clone();
+        pass(&self.delegate, input, |answer| {
+            let again = move || self.delegate.deserialize(kept.clone());
+            self.policy.go_on(answer, again)
+        })
     }
 }
 
@@ -299,12 +299,13 @@ impl<S: Serializer> Serializer for Retry<S> {
         value: <S::Input as Give>::Given<'a>,
         target: &'a Target<'a>,
     ) -> Answer<'a, Encoded> {
-        match self.delegate.serialize(value.clone(), target) {
-            Answer::Ready(Ok(encoded)) => Answer::Ready(Ok(encoded)),
-            first => self.policy.go_on(first, move || {
-                self.delegate.serialize(value.clone(), target)
-            }),
+        let kept = value.clone();
+        let mut answer = self.delegate.serialize(value, target);
+        if !matches!(answer, Answer::Ready(Ok(_))) {
+            let again = move || self.delegate.serialize(kept.clone(), target);
+            answer = self.policy.go_on(answer, again);
         }
+        answer
     }
 }
 
