@@ -8,15 +8,17 @@
 
 mod exception_handling;
 mod pipe;
+mod pipe_keys;
 mod retry;
+mod retry_keys;
 
 pub use exception_handling::{Erased, ExceptionHandling, Mode, Typed};
 pub use pipe::{IntoPipe, Pipe, Piped};
 pub use retry::Retry;
 
 pub(crate) use exception_handling::spec as exception_handling_spec;
-pub(crate) use pipe::spec as pipe_spec;
-pub(crate) use retry::spec as retry_spec;
+pub(crate) use pipe_keys::spec as pipe_spec;
+pub(crate) use retry_keys::spec as retry_spec;
 
 use crate::answer::Answer;
 use crate::backoff::{Backoff, SharedBackoff};

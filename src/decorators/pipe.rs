@@ -1,7 +1,6 @@
 use super::pass;
 use crate::answer::{Answer, BoxFuture};
 use crate::component::Component;
-use crate::config::{BuiltWriter, Direction, KeySpec, TypeSpec, Writer};
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result, StageName};
 use crate::outcome::Outcome;
@@ -81,19 +80,19 @@ impl<A, B> Pipe<A, B> {
     // What a ready success does not need stays out of line, so that the rest is inlined.
 
     #[cold]
-    fn from_failed(&self, error: Error) -> Error {
+    fn failed_from(&self, error: Error) -> Error {
         error.at(self.from_name.clone())
     }
 
     #[cold]
-    fn to_failed(&self, error: Error) -> Error {
+    fn failed_to(&self, error: Error) -> Error {
         error.at(self.to_name.clone())
     }
 
     #[cold]
     fn no_bytes(&self, found: &str) -> Error {
         let message = format!("a pipe's `from` must yield bytes, not {found}");
-        self.from_failed(Error::config(message))
+        self.failed_from(Error::config(message))
     }
 }
 
@@ -146,7 +145,7 @@ where
         Answer::pending(async move {
             match future.await {
                 Ok(first) => self.second(first, context).await,
-                Err(error) => Err(self.from_failed(error)),
+                Err(error) => Err(self.failed_from(error)),
             }
         })
     }
@@ -159,7 +158,7 @@ where
     ) -> Answer<'a, <A::Output as IntoPipe<B::Output>>::Output> {
         answer.map_result(|result| match result {
             Ok(value) => Ok(A::Output::joined(value)),
-            Err(error) => Err(self.to_failed(error)),
+            Err(error) => Err(self.failed_to(error)),
         })
     }
 }
@@ -178,7 +177,7 @@ where
         let context = input.context;
         match self.from.deserialize(input) {
             Answer::Ready(Ok(first)) => self.second(first, context),
-            Answer::Ready(Err(error)) => Answer::Ready(Err(self.from_failed(error))),
+            Answer::Ready(Err(error)) => Answer::Ready(Err(self.failed_from(error))),
             Answer::Pending(future) => self.first_later(future, context),
         }
     }
@@ -341,84 +340,5 @@ impl IntoPipe<Value> for Value {
         otherwise: impl FnOnce(Answer<'a, Value>) -> Answer<'a, Value>,
     ) -> Answer<'a, Value> {
         pass(to, input, otherwise)
-    }
-}
-
-const KEYS: &[KeySpec] = &[
-    KeySpec::part(
-        "from",
-        "What comes first in the direction of the data; yields bytes.",
-    ),
-    KeySpec::part("to", "What goes on with the bytes of `from`."),
-];
-
-/// The type as properties name it.
-pub(crate) fn spec() -> TypeSpec {
-    TypeSpec::new("pipe")
-        .doc("Gives the bytes that `from` yields to `to`.")
-        .class_stem("org.apache.kafka.common.serialization.Pipe")
-        .keys(KEYS)
-        .reads(|node| {
-            let (from, to) = (node.delegate("from"), node.delegate("to"));
-            let (from, to) = (from?, to?);
-            if !from.yields.may_be_bytes() {
-                let (tree, found) = (from.stage.describe(), from.yields.name());
-                let message =
-                    format!("the `from` of a pipe must yield bytes, but `{tree}` yields {found}");
-                node.wrong_delegate("from", message);
-                return None;
-            }
-            let pipe = named(Pipe::new(from.stage, to.stage), node.label());
-            Some(node.built_value(Box::new(pipe), to.yields))
-        })
-        .writes(|node| {
-            let (from, to) = (node.delegate_writer("from"), node.delegate_writer("to"));
-            let (from, to) = (from?, to?);
-            let to = match to.stage {
-                Writer::Bytes(to) => to,
-                Writer::Value(to) => {
-                    let message = format!(
-                        "the `to` of a pipe is given bytes, but `{}` writes values",
-                        to.describe()
-                    );
-                    node.wrong_delegate("to", message);
-                    return None;
-                }
-            };
-            let stage = match from.stage {
-                Writer::Value(from) => {
-                    Writer::Value(Box::new(named(Pipe::new(from, to), node.label())))
-                }
-                Writer::Bytes(from) => {
-                    Writer::Bytes(Box::new(named(Pipe::new(from, to), node.label())))
-                }
-            };
-            Some(BuiltWriter { stage })
-        })
-        .lints(|pipe, view| {
-            let handling = "exception-handling";
-            let [from, to] = pipe.delegates.as_slice() else {
-                return Vec::new();
-            };
-            let escapes = view.direction == Direction::Deserializer
-                && from.contains(handling)
-                && !to.contains(handling)
-                && !view.around.iter().any(|node| node.is(handling));
-            if !escapes {
-                return Vec::new();
-            }
-            vec![format!(
-                "errors of its `to`, `{}`, escape: no exception-handling takes them. Put it around \
-                 the pipe: exception-handling(… pipe(…, {}))",
-                to.head(),
-                to.head()
-            )]
-        })
-}
-
-fn named<A, B>(pipe: Pipe<A, B>, label: Option<&str>) -> Pipe<A, B> {
-    match label {
-        Some(label) => pipe.labelled(label),
-        None => pipe,
     }
 }
