@@ -302,16 +302,14 @@ impl<'a> Node<'_, 'a> {
             return Some((tree, self.origin.clone(), named_by));
         }
         let Some(property) = self.find(key, spec) else {
-            if !self.wiring.misspelt(&spellings) {
-                let written: Vec<_> = spellings.iter().map(|key| format!("`{key}`")).collect();
-                let problem = Problem::new(format!(
-                    "`{}` has no {key}: name it in the expression or by {}",
-                    self.name(),
-                    written.join(" or ")
-                ));
-                let named = self.wiring.role();
-                self.wiring.report.push(problem.key(named).at(&self.origin));
-            }
+            let written: Vec<_> = spellings.iter().map(|key| format!("`{key}`")).collect();
+            let problem = Problem::new(format!(
+                "`{}` has no {key}: name it in the expression or by {}",
+                self.name(),
+                written.join(" or ")
+            ));
+            let problem = problem.key(self.wiring.role()).at(&self.origin);
+            self.wiring.missing(problem, &spellings);
             return None;
         };
         match property.value.trim().parse::<Tree>() {

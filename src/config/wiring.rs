@@ -26,6 +26,9 @@ pub(super) struct Wiring<'a> {
     pub(super) direction: Direction,
     pub(super) used: BTreeSet<String>,
     pub(super) report: Report,
+    /// Parts that are missing, perhaps only because one of these keys is a slip of theirs: that is
+    /// said of the key then, and not of the part once more.
+    missing: Vec<(Problem, Vec<String>)>,
     /// Every node of this chain by its name, with where it was named.
     named: BTreeMap<String, String>,
 }
@@ -41,13 +44,15 @@ impl<'a> Wiring<'a> {
         role(self.part, self.direction)
     }
 
-    /// Whether one of `keys` was likely meant by a key that nothing knows; that key is reported as
-    /// unknown, so the missing part is not reported once more.
-    pub(super) fn misspelt(&self, keys: &[String]) -> bool {
-        self.properties.iter().any(|property| {
+    /// Reports a part that none of `keys` names, unless a key that is reported as unknown is likely
+    /// a slip of one.
+    pub(super) fn missing(&mut self, problem: Problem, keys: &[String]) {
+        let slips = self.properties.iter().filter(|property| {
             keys.iter().any(|key| is_slip(&property.key, key))
                 && !keys::is_known(self.registry, &property.key, &property.value)
-        })
+        });
+        let slips = slips.map(|property| property.key.clone()).collect();
+        self.missing.push((problem, slips));
     }
 
     fn reject(&mut self, problem: Problem, key: &str, origin: &Origin) {
@@ -182,7 +187,7 @@ pub(super) fn configure(
     let mut report = Report::new();
     let mut used = BTreeSet::new();
     let (mut roles, mut lints) = (Vec::new(), Vec::new());
-    let mut superseded = Vec::new();
+    let (mut superseded, mut missing) = (Vec::new(), Vec::new());
     let (mut readers, mut writers) = (Readers::new(), Writers::new());
     for direction in [Direction::Deserializer, Direction::Serializer] {
         for part in [Part::Key, Part::Value] {
@@ -193,6 +198,7 @@ pub(super) fn configure(
                 direction,
                 used: BTreeSet::new(),
                 report: Report::new(),
+                missing: Vec::new(),
                 named: BTreeMap::new(),
             };
             if let Some((chain, instance)) = given_instance(&mut wiring, &mut superseded) {
@@ -212,9 +218,16 @@ pub(super) fn configure(
             }
             used.append(&mut wiring.used);
             report.append(wiring.report);
+            missing.append(&mut wiring.missing);
         }
     }
     let sorted = keys::sort(registry, properties, &used, &roles, &mut report);
+    for (problem, slips) in missing {
+        let is_slip = |known: &Problem| known.key.as_ref().is_some_and(|key| slips.contains(key));
+        if !report.iter().any(is_slip) {
+            report.push(problem);
+        }
+    }
     let mut warnings: Vec<_> = properties.warnings().to_vec();
     warnings.extend(superseded);
     warnings.extend(sorted.warnings);

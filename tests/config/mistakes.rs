@@ -272,3 +272,16 @@ key.serializer.encoding=${env:PW}
         "{shown}"
     );
 }
+
+/// A key that looks like a slip of a missing part's, but that nobody refuses, hides nothing.
+#[test]
+fn a_missing_part_is_reported_unless_the_slip_of_its_key_is() {
+    let text = "\
+value.deserializer=retry
+value.deseriizer.delegate=string
+";
+    let found = mistakes(text);
+    let missing = "test.properties:1: value.deserializer: `retry` has no delegate: name it";
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].starts_with(missing), "{found:#?}");
+}
