@@ -161,25 +161,6 @@ fn below_keys<'r>(registry: &'r Registry, spec: &'r TypeSpec) -> impl Iterator<I
     })
 }
 
-/// Whether anybody knows this key, so that it is not the slip of another.
-pub(super) fn is_known(registry: &Registry, key: &str, value: &str) -> bool {
-    match place(registry, key) {
-        Some(Place::FlatUnknown { .. }) => false,
-        Some(_) => true,
-        None => {
-            registry.own_keys.iter().any(|own| own.owns(key))
-                || registry
-                    .application_prefixes
-                    .iter()
-                    .any(|prefix| key.starts_with(prefix))
-                || registry
-                    .client
-                    .as_ref()
-                    .is_some_and(|client| client.check(key, value) != ClientKey::Unknown)
-        }
-    }
-}
-
 pub(super) fn sort(
     registry: &Registry,
     properties: &Properties,

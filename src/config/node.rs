@@ -309,7 +309,7 @@ impl<'a> Node<'_, 'a> {
                 written.join(" or ")
             ));
             let problem = problem.key(self.wiring.role()).at(&self.origin);
-            self.wiring.missing(problem, &spellings);
+            self.wiring.missing(problem, spellings);
             return None;
         };
         match property.value.trim().parse::<Tree>() {

@@ -4,7 +4,6 @@ use super::built::{Built, BuiltWriter};
 use super::configuration::{Configuration, Readers, RoleChain, Writers};
 use super::explain::{Lint, LintView, NodeInfo, Source, role};
 use super::keys;
-use super::names::is_slip;
 use super::node::Node;
 use super::registry::{Instance, Named, Registry};
 use super::spec::{Direction, TypeSpec};
@@ -26,8 +25,8 @@ pub(super) struct Wiring<'a> {
     pub(super) direction: Direction,
     pub(super) used: BTreeSet<String>,
     pub(super) report: Report,
-    /// Parts that are missing, perhaps only because one of these keys is a slip of theirs: that is
-    /// said of the key then, and not of the part once more.
+    /// Parts that are missing, with the keys that would name them. Where a key that nobody knows is
+    /// a slip of one, that is said of the slip, and not of the part once more.
     missing: Vec<(Problem, Vec<String>)>,
     /// Every node of this chain by its name, with where it was named.
     named: BTreeMap<String, String>,
@@ -44,15 +43,9 @@ impl<'a> Wiring<'a> {
         role(self.part, self.direction)
     }
 
-    /// Reports a part that none of `keys` names, unless a key that is reported as unknown is likely
-    /// a slip of one.
-    pub(super) fn missing(&mut self, problem: Problem, keys: &[String]) {
-        let slips = self.properties.iter().filter(|property| {
-            keys.iter().any(|key| is_slip(&property.key, key))
-                && !keys::is_known(self.registry, &property.key, &property.value)
-        });
-        let slips = slips.map(|property| property.key.clone()).collect();
-        self.missing.push((problem, slips));
+    /// Reports a part that none of `keys` names, unless one of them is suggested for a slip.
+    pub(super) fn missing(&mut self, problem: Problem, keys: Vec<String>) {
+        self.missing.push((problem, keys));
     }
 
     fn reject(&mut self, problem: Problem, key: &str, origin: &Origin) {
@@ -222,8 +215,13 @@ pub(super) fn configure(
         }
     }
     let sorted = keys::sort(registry, properties, &used, &roles, &mut report);
-    for (problem, slips) in missing {
-        let is_slip = |known: &Problem| known.key.as_ref().is_some_and(|key| slips.contains(key));
+    for (problem, keys) in missing {
+        let is_slip = |known: &Problem| {
+            known
+                .suggestion
+                .as_ref()
+                .is_some_and(|suggested| keys.contains(suggested))
+        };
         if !report.iter().any(is_slip) {
             report.push(problem);
         }
