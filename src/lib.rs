@@ -15,6 +15,7 @@
 pub mod backoff;
 pub mod codecs;
 pub mod config;
+pub mod dead_letter;
 pub mod decorators;
 pub mod matcher;
 pub mod properties;
