@@ -30,12 +30,23 @@ fn runner(case: &Value) -> Option<Run> {
             "serialize" | "deserialize" | "serialize_bytebuffer" | "configure" | "consumer_poll",
         ) => Some(serdes::run),
         Some(
-            "kafka_backoff" | "kip580_schedule" | "kip580_config" | "reconnect_config"
-            | "asl_retry" | "asl_sequence" | "retry_deserializer" | "retry_deserializer_total",
+            "kafka_backoff"
+            | "kip580_schedule"
+            | "kip580_config"
+            | "reconnect_config"
+            | "asl_retry"
+            | "asl_sequence"
+            | "retry_deserializer"
+            | "retry_deserializer_total",
         ) => Some(backoff::run),
         Some(
-            "decode" | "decode_batch" | "encode_binary" | "encode_structured_json"
-            | "transcode_structured_to_binary" | "map_key" | "parse_canonical",
+            "decode"
+            | "decode_batch"
+            | "encode_binary"
+            | "encode_structured_json"
+            | "transcode_structured_to_binary"
+            | "map_key"
+            | "parse_canonical",
         ) => Some(cloudevents::run),
         Some("encode_header" | "build_headers" | "decode_header") => Some(dead_letter::run),
         _ => None,
@@ -68,7 +79,10 @@ fn main() -> ExitCode {
         let mut wrong = 0;
         for case in &cases {
             if let Err(difference) = run(case) {
-                println!("{}: {difference}", case["id"].as_str().unwrap_or("a case without id"));
+                println!(
+                    "{}: {difference}",
+                    case["id"].as_str().unwrap_or("a case without id")
+                );
                 wrong += 1;
             }
         }
@@ -77,5 +91,9 @@ fn main() -> ExitCode {
         failed += wrong;
     }
     println!("{passed} passed, {failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

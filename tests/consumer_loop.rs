@@ -12,7 +12,7 @@ use kafka_chain::dead_letter::{self, DeadLetters};
 use kafka_chain::decorators::ChainExt;
 use kafka_chain::transport::kafka::{EmbeddedBroker, KafkaSink, KafkaSource};
 use kafka_chain::{
-    Answer, Deserializer, Encoded, Error, ErrorKind, Headers, OutgoingRecord, Outcome, OwnedRecord,
+    Answer, Deserializer, Encoded, Error, ErrorKind, Headers, Outcome, OutgoingRecord, OwnedRecord,
     Part, Payload, Serializer, Target, deserialize, deserialize_with,
 };
 use kafka_support::{next, sink, source};
@@ -68,7 +68,10 @@ impl Shop {
             match deserialize(chain, &record, Part::Value).await.unwrap() {
                 Ok(value) => handled.push((record.offset, value.is_some())),
                 Err(failure) => {
-                    self.sink.send(letters.full(&failure, 1_700_000_000_000).unwrap()).await.unwrap();
+                    self.sink
+                        .send(letters.full(&failure, 1_700_000_000_000).unwrap())
+                        .await
+                        .unwrap();
                 }
             }
             assert!(source.store(&message).unwrap());
@@ -125,7 +128,8 @@ async fn a_poison_record_goes_to_the_dead_letters_and_the_loop_goes_on() {
 async fn a_panic_in_a_deserializer_is_a_dead_letter_and_not_a_silent_partition() {
     let shop = Shop::open();
     for number in 0..6 {
-        shop.produce("k", Some(number.to_string().as_bytes()), Headers::new()).await;
+        shop.produce("k", Some(number.to_string().as_bytes()), Headers::new())
+            .await;
     }
     let chain = deserialize_with(|input| match input.payload.as_bytes() {
         Some(b"3") => panic!("three"),
@@ -133,7 +137,12 @@ async fn a_panic_in_a_deserializer_is_a_dead_letter_and_not_a_silent_partition()
     })
     .named("fragile")
     .handle_exceptions();
-    let offsets: Vec<_> = shop.consume("g", &chain, 6).await.iter().map(|(o, _)| *o).collect();
+    let offsets: Vec<_> = shop
+        .consume("g", &chain, 6)
+        .await
+        .iter()
+        .map(|(o, _)| *o)
+        .collect();
     assert_eq!(offsets, [0, 1, 2, 4, 5]);
     let dead = shop.dead(1).await;
     let (_, info) = dead_letter::read(dead[0].headers.view()).unwrap();
@@ -150,9 +159,11 @@ struct KeyService {
 
 impl KeyProvider for KeyService {
     fn decryption_key(&self, id: &str) -> Answer<'_, Option<Key>> {
-        let down = self.down_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            left.checked_sub(1)
-        });
+        let down = self
+            .down_for
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
         if down.is_ok() {
             return Answer::err(Error::unavailable("the key service answered 503"));
         }
@@ -176,14 +187,25 @@ async fn an_unknown_key_is_a_dead_letter_and_a_key_service_that_is_down_is_not()
     };
     let mut sent = Vec::new();
     for offset in 0..21 {
-        let encoded = if offset < 18 { encrypt("k1", 1).await } else { encrypt("k2", 2).await };
-        shop.produce("k", encoded.payload.as_deref(), Headers::new()).await;
+        let encoded = if offset < 18 {
+            encrypt("k1", 1).await
+        } else {
+            encrypt("k2", 2).await
+        };
+        shop.produce("k", encoded.payload.as_deref(), Headers::new())
+            .await;
         sent.push(encoded.payload);
     }
     let chain = |down_for| {
         let down_for = AtomicUsize::new(down_for);
-        let service = KeyService { key: Key::new(&[2; 32]).unwrap(), down_for };
-        AesGcm::new(service).stage().retry(Fixed::new(Duration::from_millis(1), 3)).handle_exceptions()
+        let service = KeyService {
+            key: Key::new(&[2; 32]).unwrap(),
+            down_for,
+        };
+        AesGcm::new(service)
+            .stage()
+            .retry(Fixed::new(Duration::from_millis(1), 3))
+            .handle_exceptions()
     };
     let handled = shop.consume("first", &chain(0), 21).await;
     assert_eq!(handled, [(18, true), (19, true), (20, true)]);
@@ -210,7 +232,8 @@ async fn an_unknown_key_is_a_dead_letter_and_a_key_service_that_is_down_is_not()
 #[tokio::test]
 async fn a_tombstone_is_no_value_and_no_error() {
     let shop = Shop::open();
-    shop.produce("k1", Some(br#"{"x":1}"#), Headers::new()).await;
+    shop.produce("k1", Some(br#"{"x":1}"#), Headers::new())
+        .await;
     shop.produce("k1", None, Headers::new()).await;
     shop.produce("k2", None, Headers::new()).await;
     let chain = json::<serde_json::Value>().handle_exceptions();
@@ -251,7 +274,11 @@ async fn null_empty_and_odd_bytes_come_out_of_the_dead_letters_as_they_went_in()
     let dead = shop.dead(sent.len()).await;
     for (letter, sent) in dead.iter().zip(&sent) {
         assert_eq!((&letter.key, &letter.value), (&sent.key, &sent.value));
-        let own: Vec<_> = letter.headers.iter().take(sent.headers.iter().count()).collect();
+        let own: Vec<_> = letter
+            .headers
+            .iter()
+            .take(sent.headers.iter().count())
+            .collect();
         assert_eq!(own, sent.headers.iter().collect::<Vec<_>>());
     }
 }
@@ -278,11 +305,17 @@ async fn null_headers_are_absent_ones() {
         }
         shop.produce("k", Some(b"{}"), headers).await;
     }
-    let handled = shop.consume("g", &cloudevents().handle_exceptions(), 3).await;
+    let handled = shop
+        .consume("g", &cloudevents().handle_exceptions(), 3)
+        .await;
     assert_eq!(handled, [(0, true), (1, true)]);
     let dead = shop.dead(1).await;
     let (_, info) = dead_letter::read(dead[0].headers.view()).unwrap();
-    assert!(info.message().unwrap().contains("id"), "{:?}", info.message());
+    assert!(
+        info.message().unwrap().contains("id"),
+        "{:?}",
+        info.message()
+    );
 }
 
 /// FC-034: the bad record is the last one; restarts add no further copy.
@@ -316,7 +349,10 @@ async fn an_encode_error_is_not_taken_for_an_undecodable_record() {
     .retry(Fixed::new(Duration::from_millis(1), 4));
     let reading = json::<String>().handle_exceptions();
     let record = kafka_chain::Record::of_value(Some(br#""in""#));
-    let value = deserialize(&reading, &record, Part::Value).await.unwrap().unwrap();
+    let value = deserialize(&reading, &record, Part::Value)
+        .await
+        .unwrap()
+        .unwrap();
     let target = Target::new("out", Part::Value);
     let written = writing.serialize(value.as_ref(), &target).await.unwrap();
     assert_eq!(written.payload.as_deref(), Some(&b"out"[..]));
@@ -326,6 +362,9 @@ async fn an_encode_error_is_not_taken_for_an_undecodable_record() {
         Err(Error::schema("the type has no such field"))
     })
     .named("publish");
-    let error = refused.serialize(value.as_ref(), &target).await.unwrap_err();
+    let error = refused
+        .serialize(value.as_ref(), &target)
+        .await
+        .unwrap_err();
     assert_eq!(error.stage_path(), "publish");
 }

@@ -37,11 +37,11 @@ impl KeyService {
 impl KeyProvider for KeyService {
     fn decryption_key(&self, id: &str) -> Answer<'_, Option<Key>> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        if call < DOWN_FOR || call % FLAKY_EVERY == 0 {
+        if call < DOWN_FOR || call.is_multiple_of(FLAKY_EVERY) {
             return Answer::err(Error::unavailable("the key service does not answer"));
         }
         let key = (id == KEY.0).then(|| self.key.clone());
-        if call % 100 == 0 {
+        if call.is_multiple_of(100) {
             return Answer::pending(async move {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 Ok(key)

@@ -115,7 +115,7 @@ impl Samples {
 
     async fn good(&self, number: usize, order: &Order, topic: &str) -> Result<Encoded> {
         let event = event(order)?;
-        let chain = if number % 2 == 0 {
+        let chain = if number.is_multiple_of(2) {
             &self.binary
         } else {
             &self.structured
