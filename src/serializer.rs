@@ -53,8 +53,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a serializer made.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What a serializer made. `Debug` shows sizes, never the bytes.
+#[derive(Clone, Default, PartialEq)]
 pub struct Encoded {
     /// The bytes; `None` is a null (a tombstone).
     pub payload: Option<Bytes>,
@@ -69,6 +69,15 @@ impl Encoded {
             payload,
             headers: Headers::new(),
         }
+    }
+}
+
+impl std::fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoded")
+            .field("payload", &Payload::from(self.payload.clone()))
+            .field("headers", &self.headers)
+            .finish()
     }
 }
 

@@ -6,8 +6,8 @@ use kafka_chain::backoff::RetryEvent;
 use kafka_chain::codecs::json::json;
 use kafka_chain::decorators::{ChainExt, ExceptionHandling};
 use kafka_chain::{
-    Component, Deserializer, Headers, Input, Part, Payload, Record, Serializer, Target, Value,
-    deserialize, deserialize_with,
+    Component, Deserializer, Encoded, Headers, Input, Part, Payload, Record, Serializer, Target,
+    Value, deserialize, deserialize_with,
 };
 use std::fmt::{Debug, Display};
 use std::sync::{Arc, Mutex};
@@ -97,6 +97,11 @@ async fn no_print_of_anything_shows_a_payload() {
         ..Target::new("orders", Part::Value)
     };
     assert_none_shows(debug_of(&target));
+    let encoded = Encoded {
+        headers: headers.clone(),
+        ..Encoded::from(SECRET.as_bytes().to_vec())
+    };
+    assert_none_shows(debug_of(&encoded));
     let writer = Leaf::new([TEMPORARY.later(ms(1))])
         .named("leaf")
         .retry(Waits([1]));
