@@ -59,7 +59,11 @@ async fn null_and_empty_go_to_to_as_they_are() {
     ] {
         let (from, to) = (Leaf::new([from]), Leaf::new([to]));
         let typed = from.named("from").pipe(to.named("to"));
-        let erased = deserialize_with(echo).pipe(deserialize_with(echo));
+        let calls = AtomicU32::new(0);
+        let erased = deserialize_with(echo).pipe(deserialize_with(|input| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            echo(input)
+        }));
         let handled = to.named("from").handle_exceptions().pipe(to.named("to"));
         for bytes in THREE {
             let record = Record::of_value(bytes);
@@ -71,6 +75,7 @@ async fn null_and_empty_go_to_to_as_they_are() {
             assert_eq!(read.unwrap().as_deref(), bytes);
         }
         assert_eq!((from.calls(), to.calls()), (3, 9));
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
     }
     // `to` decides what a null is: to JSON it is no document, and empty is a broken one.
     let chain = deserialize_with(|input| Ok(input.payload.into_bytes())).pipe(json::<u32>());

@@ -141,19 +141,19 @@ impl Drop for Running {
 }
 
 impl Component for Leaf {
-    /// Fails after the first of its steps if that is one that fails.
+    /// Does the first of its steps; counts as closed when that is done, failed or not.
     fn close(&self) -> Answer<'_, ()> {
-        let step = {
-            let mut diary = self.0.lock().unwrap();
-            diary.closed += 1;
-            diary.steps.front().cloned().unwrap()
+        let step = self.0.lock().unwrap().steps.front().cloned().unwrap();
+        let close = move |step: &Step| {
+            self.0.lock().unwrap().closed += 1;
+            step.result(Payload::Null).map(drop)
         };
         match step {
             Step::Later(wait, then) => Answer::pending(async move {
                 sleep(wait).await;
-                then.result(Payload::Null).map(drop)
+                close(&then)
             }),
-            now => Answer::Ready(now.result(Payload::Null).map(drop)),
+            now => Answer::Ready(close(&now)),
         }
     }
 }
