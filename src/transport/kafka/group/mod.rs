@@ -40,6 +40,7 @@ use context::GroupContext;
 use leave::{Farewell, Leave};
 use member::{Command, Member};
 use period::{Errors, Table, lock};
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,7 +141,12 @@ impl GroupConsumer {
             return Err(Error::config("a topic's name contains NUL"));
         }
         let bell = Arc::new(Bell::default());
-        let mut consumer: BaseConsumer<GroupContext> = client_config(&settings)?
+        let mut config = client_config(&settings)?;
+        // Warnings tell of offset resets; what the application logs is chosen afterwards.
+        if (config.log_level as i32) < RDKafkaLogLevel::Warning as i32 {
+            config.set_log_level(RDKafkaLogLevel::Warning);
+        }
+        let mut consumer: BaseConsumer<GroupContext> = config
             .create_with_context(GroupContext::new(Arc::clone(&bell)))
             .map_err(|cause| errors::from_kafka("could not start a consumer", &cause))?;
         let ringing = Arc::clone(&bell);
