@@ -57,7 +57,7 @@ async fn churned(topic: &str, protocol: &[(&str, &str)], rounds: usize, pause: u
 /// FC-066, FC-070.
 #[tokio::test]
 async fn an_eager_group_loses_nothing_while_members_come_and_go() {
-    churned("eager", EAGER, 5, 700).await;
+    churned("eager", EAGER, 10, 400).await;
 }
 
 /// FC-066, FC-070.
@@ -69,7 +69,7 @@ async fn a_cooperative_group_loses_nothing_while_members_come_and_go() {
 /// FC-066, FC-070.
 #[tokio::test]
 async fn a_kip_848_group_loses_nothing_while_members_come_and_go() {
-    churned("kip848", KIP_848, 5, 700).await;
+    churned("kip848", KIP_848, 10, 400).await;
 }
 
 /// FC-070: what waited before the member joined comes in order and without a hole.
@@ -410,12 +410,13 @@ async fn a_dead_broker_stops_neither_polling_nor_closing() {
     let mut partition = assigned(&mut consumer).await.remove(0);
     assert_eq!(take(&mut partition.reader, 1).await, [0]);
     rig.broker.take_down(1).unwrap();
+    let down = Instant::now();
     let committing = tokio::spawn({
         let (handle, commit) = (handle.clone(), Commit::new(partition.partition.clone(), 1));
         async move { handle.commit(vec![commit]).await }
     });
     sleep(Duration::from_secs(1)).await;
-    assert!(handle.last_poll_age() < Duration::from_millis(900));
+    assert!(handle.last_poll_age() < down.elapsed());
     assert!(handle.take_warning().is_some(), "the outage is noted");
     assert!(!committing.is_finished());
     rig.broker.bring_up(1).unwrap();

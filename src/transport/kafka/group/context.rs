@@ -48,18 +48,18 @@ pub(super) struct GroupContext {
     /// it is closed, and nobody else would.
     closing: AtomicBool,
     inbox: Mutex<Inbox>,
-    lags: Mutex<Vec<PartitionLag>>,
+    lags: Arc<Mutex<Vec<PartitionLag>>>,
     /// Counts callbacks: a poll that only made one is not told apart from an empty one.
     calls: AtomicU64,
 }
 
 impl GroupContext {
-    pub(super) fn new(bell: Arc<Bell>) -> Self {
+    pub(super) fn new(bell: Arc<Bell>, lags: Arc<Mutex<Vec<PartitionLag>>>) -> Self {
         GroupContext {
             bell,
             closing: AtomicBool::new(false),
             inbox: Mutex::default(),
-            lags: Mutex::default(),
+            lags,
             calls: AtomicU64::new(0),
         }
     }
@@ -82,10 +82,6 @@ impl GroupContext {
 
     pub(super) fn take_resets(&self) -> VecDeque<String> {
         std::mem::take(&mut lock(&self.inbox).resets)
-    }
-
-    pub(super) fn lags(&self) -> Vec<PartitionLag> {
-        lock(&self.lags).clone()
     }
 
     fn called(&self) {
@@ -112,7 +108,7 @@ impl ClientContext for GroupContext {
 
     fn stats_raw(&self, statistics: &[u8]) {
         self.called();
-        match lag::lags(statistics) {
+        match lag::statistics_lags(statistics) {
             Ok(lags) => *lock(&self.lags) = lags,
             Err(cause) => {
                 let text = format!("statistics that are none: {:?}", cause.classify());

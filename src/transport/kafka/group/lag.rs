@@ -81,7 +81,7 @@ impl Partition {
 ///
 /// # Errors
 /// When it is no statistics JSON; line and column, for the text itself is not repeated.
-pub fn lags(statistics: &[u8]) -> Result<Vec<PartitionLag>, serde_json::Error> {
+pub fn statistics_lags(statistics: &[u8]) -> Result<Vec<PartitionLag>, serde_json::Error> {
     let statistics: Statistics = serde_json::from_slice(statistics)?;
     let mut all = Vec::new();
     for (topic, partitions) in &statistics.topics {
@@ -105,7 +105,7 @@ mod tests {
     fn of(partitions: &str) -> Vec<(i32, u64)> {
         let json =
             format!(r#"{{"name":"c","topics":{{"orders":{{"partitions":{{{partitions}}}}}}}}}"#);
-        lags(json.as_bytes())
+        statistics_lags(json.as_bytes())
             .unwrap()
             .into_iter()
             .inspect(|lag| assert_eq!(lag.topic, "orders"))
@@ -149,8 +149,8 @@ mod tests {
             br#"{"topics":{"t":{"partitions":{"0":{"partition":"x"}}}}}"#,
             &[0xFF, 0xFE],
         ] {
-            assert!(lags(broken).is_err());
+            assert!(statistics_lags(broken).is_err());
         }
-        assert_eq!(lags(b"{}").unwrap(), []);
+        assert_eq!(statistics_lags(b"{}").unwrap(), []);
     }
 }

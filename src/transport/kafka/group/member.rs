@@ -139,7 +139,6 @@ impl Member {
             }
         }
         self.shared.polled();
-        *super::lock(&self.shared.lags) = context.lags();
         for reset in context.take_resets() {
             self.tell(GroupEvent::OffsetReset(reset));
         }

@@ -26,7 +26,7 @@ mod tests;
 
 pub use commit::{Commit, CommitError, CommitFailure, CommitResults};
 pub use events::{AssignedPartition, GroupEvent, Revoked};
-pub use lag::{PartitionLag, lags};
+pub use lag::{PartitionLag, statistics_lags};
 pub use period::{OwnedPartition, PartitionReader};
 pub use settings::group_settings;
 
@@ -103,7 +103,7 @@ struct Shared {
     polled: AtomicU64,
     warning: Mutex<Option<Error>>,
     /// Of the latest statistics, ended ownerships included.
-    lags: Mutex<Vec<PartitionLag>>,
+    lags: Arc<Mutex<Vec<PartitionLag>>>,
     leave: Mutex<Option<Leave>>,
 }
 
@@ -141,13 +141,14 @@ impl GroupConsumer {
             return Err(Error::config("a topic's name contains NUL"));
         }
         let bell = Arc::new(Bell::default());
+        let lags = Arc::default();
         let mut config = client_config(&settings)?;
         // Warnings tell of offset resets; what the application logs is chosen afterwards.
         if (config.log_level as i32) < RDKafkaLogLevel::Warning as i32 {
             config.set_log_level(RDKafkaLogLevel::Warning);
         }
         let mut consumer: BaseConsumer<GroupContext> = config
-            .create_with_context(GroupContext::new(Arc::clone(&bell)))
+            .create_with_context(GroupContext::new(Arc::clone(&bell), Arc::clone(&lags)))
             .map_err(|cause| errors::from_kafka("could not start a consumer", &cause))?;
         let ringing = Arc::clone(&bell);
         consumer.set_nonempty_callback(move || ringing.ring());
@@ -162,7 +163,7 @@ impl GroupConsumer {
             started: Instant::now(),
             polled: AtomicU64::new(0),
             warning: Mutex::default(),
-            lags: Mutex::default(),
+            lags,
             leave: Mutex::default(),
         });
         let (give_events, events) = mpsc::channel(ROOM);
@@ -239,6 +240,9 @@ impl GroupHandle {
     /// in 100 ms, at last one in 1 s, however often it is asked for: whoever wants to try again
     /// just asks again.
     pub async fn commit(&self, commits: Vec<Commit>) -> CommitResults {
+        if commits.is_empty() {
+            return Vec::new();
+        }
         let (reply, answer) = oneshot::channel();
         let unheard = commits.clone();
         let sent = self.send(Command::Commit { commits, reply }).await;
