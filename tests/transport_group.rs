@@ -203,13 +203,14 @@ async fn a_paused_partition_that_comes_back_is_not_paused() {
         for partition in &partitions {
             assert!(handle.pause(&partition.partition, true).await.unwrap());
         }
-        let second = start(&settings, topic);
+        let mut second = start(&settings, topic);
         let gone = revoked(&mut first).await;
         let moved = gone.partitions.clone();
         gone.done();
         while handle.owns(&moved[0]) {
             sleep(Duration::from_millis(1)).await;
         }
+        assert!(!assigned(&mut second).await.is_empty());
         while handle.owned().is_empty() {
             assert!(matches!(next(&mut first).await, GroupEvent::Assigned(_)));
         }

@@ -210,6 +210,9 @@ impl GroupConsumer {
     /// A record that is still held, by a handler that does not return, does not delay this: the
     /// group is left all the same. It keeps its own memory, and librdkafka's threads, until it is
     /// dropped; then the rest is freed in the background.
+    ///
+    /// A KIP-848 member that is closed before its first assignment does not tell the coordinator
+    /// (librdkafka 2.12): the others get its partitions when its session ends.
     pub async fn close(self, last: Vec<Commit>, limit: Duration) -> CommitResults {
         let (results, answer) = oneshot::channel();
         let unheard = last.clone();
