@@ -278,28 +278,28 @@ async fn a_pause_survives_a_rebalance_in_which_the_partition_is_kept() {
 }
 
 /// FC-062's other half: pausing and resuming gives every record once, in order.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pausing_and_resuming_loses_and_repeats_nothing() {
     let rig = rig("pauses", 1);
-    fill(&rig.sink, "pauses", 0, 2000).await;
+    fill(&rig.sink, "pauses", 0, 20_000).await;
     let mut consumer = start(&rig.settings("pauses", EAGER), "pauses");
     let handle = consumer.handle();
     let mut partition = assigned(&mut consumer).await.remove(0);
     let owned = partition.partition.clone();
     let pausing = tokio::spawn(async move {
-        for _ in 0..10 {
+        for _ in 0..40 {
             handle.pause(&owned, true).await.unwrap();
-            sleep(Duration::from_millis(5)).await;
+            sleep(Duration::from_millis(1)).await;
             handle.pause(&owned, false).await.unwrap();
-            sleep(Duration::from_millis(30)).await;
+            sleep(Duration::from_millis(10)).await;
         }
     });
     let mut offsets = Vec::new();
-    while offsets.len() < 2000 {
-        offsets.extend(take(&mut partition.reader, 7.min(2000 - offsets.len())).await);
+    while offsets.len() < 20_000 {
+        offsets.extend(take(&mut partition.reader, 50.min(20_000 - offsets.len())).await);
         tokio::task::yield_now().await;
     }
-    assert!(offsets.into_iter().eq(0..2000));
+    assert!(offsets.into_iter().eq(0..20_000));
     pausing.await.unwrap();
 }
 
