@@ -12,8 +12,8 @@ use bytes::Bytes;
 use kafka_chain::OutgoingRecord;
 use kafka_chain::transport::Settings;
 use kafka_chain::transport::kafka::{
-    AssignedPartition, Commit, GroupConsumer, GroupEvent, GroupHandle, GroupOptions, KafkaSink,
-    OwnedPartition, PartitionReader, Revoked,
+    AssignedPartition, Commit, EmbeddedBroker, GroupConsumer, GroupEvent, GroupHandle,
+    GroupOptions, KafkaSink, OwnedPartition, PartitionReader, Revoked,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,6 +25,40 @@ use tokio::time::{sleep, timeout};
 
 /// Far above what any step takes: it turns a hang into a failure.
 pub const PATIENCE: Duration = Duration::from_secs(40);
+
+pub const EAGER: &[(&str, &str)] = &[
+    ("session.timeout.ms", "1100"),
+    ("heartbeat.interval.ms", "50"),
+];
+pub const COOPERATIVE: &[(&str, &str)] = &[
+    ("session.timeout.ms", "3000"),
+    ("heartbeat.interval.ms", "50"),
+    ("partition.assignment.strategy", "cooperative-sticky"),
+];
+pub const KIP_848: &[(&str, &str)] = &[("group.protocol", "consumer")];
+
+/// The embedded broker with one topic, and a producer.
+pub struct Rig {
+    pub broker: EmbeddedBroker,
+    pub sink: KafkaSink,
+}
+
+pub fn rig(topic: &str, partitions: i32) -> Rig {
+    let broker = EmbeddedBroker::start(1).unwrap();
+    broker.create_topic(topic, partitions).unwrap();
+    let mut settings = Settings::new();
+    settings
+        .set("bootstrap.servers", broker.bootstrap_servers())
+        .set("linger.ms", "0");
+    let sink = KafkaSink::start(&settings).unwrap();
+    Rig { broker, sink }
+}
+
+impl Rig {
+    pub fn settings(&self, group: &str, more: &[(&str, &str)]) -> Settings {
+        settings(&self.broker.bootstrap_servers(), group, more)
+    }
+}
 
 pub fn settings(servers: &str, group: &str, more: &[(&str, &str)]) -> Settings {
     let mut all = Settings::new();
