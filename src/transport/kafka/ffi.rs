@@ -1,7 +1,13 @@
 //! What rdkafka's safe API cannot do, through rdkafka-sys: header names that are not UTF-8, both
-//! ways; messages that own their consumer; the table of properties; a mock cluster whose groups
-//! form at once. The only unsafe code of the crate.
+//! ways; messages that own their consumer, one by one or in batches; commits whose answer is not
+//! waited for; the table of properties; a mock cluster whose groups form at once. The only unsafe code of the crate.
 #![allow(unsafe_code)]
+
+mod message;
+mod queue;
+
+pub(super) use message::OwnedMessage;
+pub(super) use queue::{PartitionQueue, commit};
 
 use crate::headers::{HeaderRef, HeaderSource, Headers};
 use crate::record::OutgoingRecord;
@@ -9,14 +15,12 @@ use rdkafka::ClientConfig;
 use rdkafka::client::Client;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::BorrowedMessage;
 use rdkafka::producer::{DefaultProducerContext, Producer, ProducerContext};
 use rdkafka::util::IntoOpaque;
 use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::ops::Deref;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Lets the partitioner choose; a macro in C, so it has no binding.
@@ -38,23 +42,12 @@ impl<C: ConsumerContext + 'static> SharedConsumer<C> {
     pub(super) fn poll(
         self: &Arc<Self>,
         timeout: Duration,
-    ) -> Option<Result<OwnedMessage<C>, KafkaError>> {
-        match self.get()?.poll(timeout)? {
-            Ok(message) => {
-                // SAFETY: the lifetime stands for the consumer that the message came from (its
-                // type is otherwise the same). `consumer` keeps that one alive until after the
-                // message is dropped: fields are dropped in their order.
-                let message = unsafe {
-                    std::mem::transmute::<BorrowedMessage<'_>, BorrowedMessage<'static>>(message)
-                };
-                Some(Ok(OwnedMessage {
-                    message,
-                    headers: OnceLock::new(),
-                    consumer: Arc::clone(self),
-                }))
-            }
-            Err(error) => Some(Err(error)),
-        }
+    ) -> Option<Result<OwnedMessage, KafkaError>> {
+        let polled = self.get()?.poll(timeout)?;
+        Some(polled.map(|message| {
+            // SAFETY: the message came from this consumer, and lives no longer than its borrow.
+            unsafe { OwnedMessage::polled(message, Arc::clone(self)) }
+        }))
     }
 }
 
@@ -63,76 +56,6 @@ impl<C: ConsumerContext + 'static> Drop for SharedConsumer<C> {
         if let Some(consumer) = self.0.take() {
             super::drop_elsewhere(consumer);
         }
-    }
-}
-
-/// A consumed message that keeps its consumer alive. Headers are parsed when first looked at.
-pub(super) struct OwnedMessage<C: ConsumerContext + 'static> {
-    message: BorrowedMessage<'static>,
-    /// Guards librdkafka's own lazy parse, which is not made for two threads.
-    headers: OnceLock<Result<Option<HeadersPtr>, ()>>,
-    /// Last: it must outlive `message`.
-    consumer: Arc<SharedConsumer<C>>,
-}
-
-impl<C: ConsumerContext> OwnedMessage<C> {
-    /// The topic's name; empty if it were not UTF-8, which Kafka does not allow.
-    pub(super) fn topic(&self) -> &str {
-        // SAFETY: `topic_ptr` is the message's topic handle, alive as long as the message, and its
-        // name is a C string that lives as long as the handle.
-        let name = unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(self.message.topic_ptr())) };
-        name.to_str().unwrap_or_default()
-    }
-
-    pub(super) fn consumer(&self) -> &Arc<SharedConsumer<C>> {
-        &self.consumer
-    }
-
-    /// Whether the headers can be read. librdkafka refuses damaged ones and more than 100,000.
-    pub(super) fn has_readable_headers(&self) -> bool {
-        self.native_headers().is_ok()
-    }
-
-    fn native_headers(&self) -> Result<Option<&HeadersPtr>, ()> {
-        let headers = self.headers.get_or_init(|| {
-            let mut headers = null_mut();
-            // SAFETY: the message is alive; the result is owned by it and stays where it is until
-            // the message is dropped, for nothing here detaches or replaces it. The OnceLock keeps
-            // a second thread out of the parse.
-            let code = unsafe { sys::rd_kafka_message_headers(self.message.ptr(), &mut headers) };
-            match RDKafkaErrorCode::from(code) {
-                RDKafkaErrorCode::NoError => Ok(NonNull::new(headers).map(HeadersPtr)),
-                RDKafkaErrorCode::NoEnt => Ok(None),
-                _ => Err(()),
-            }
-        });
-        match headers {
-            Ok(headers) => Ok(headers.as_ref()),
-            Err(()) => Err(()),
-        }
-    }
-}
-
-/// For key, value and coordinates. Not for rdkafka's own `headers`: it parses without the guard,
-/// and panics on a name that is not UTF-8.
-impl<C: ConsumerContext> Deref for OwnedMessage<C> {
-    type Target = BorrowedMessage<'static>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.message
-    }
-}
-
-impl<C: ConsumerContext> HeaderSource for OwnedMessage<C> {
-    fn get(&self, index: usize) -> Option<HeaderRef<'_>> {
-        self.native_headers().ok()??.get(index)
-    }
-
-    fn len(&self) -> usize {
-        self.native_headers()
-            .ok()
-            .flatten()
-            .map_or(0, HeadersPtr::len)
     }
 }
 
@@ -362,6 +285,20 @@ impl MockCluster {
         checked(unsafe {
             sys::rd_kafka_mock_topic_create(self.cluster.as_ptr(), name.as_ptr(), partitions, 1)
         })
+    }
+
+    /// The next requests of this kind are answered by these errors, one each.
+    #[cfg(test)]
+    pub(super) fn fail_requests(&self, api_key: i16, errors: &[sys::rd_kafka_resp_err_t]) {
+        // SAFETY: the cluster is alive; as many errors as counted are copied.
+        unsafe {
+            sys::rd_kafka_mock_push_request_errors_array(
+                self.cluster.as_ptr(),
+                api_key,
+                errors.len(),
+                errors.as_ptr(),
+            );
+        }
     }
 
     pub(super) fn set_broker(&self, id: i32, up: bool) -> Result<(), RDKafkaErrorCode> {

@@ -7,6 +7,7 @@ mod admin;
 mod embedded;
 mod errors;
 mod ffi;
+mod group;
 mod keys;
 mod properties;
 mod pump;
@@ -15,6 +16,11 @@ mod source;
 
 pub use admin::{NewTopic, create_topics};
 pub use embedded::EmbeddedBroker;
+pub use group::{
+    AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
+    GroupEvent, GroupHandle, GroupOptions, OwnedPartition, PartitionLag, PartitionReader, Revoked,
+    group_settings, statistics_lags,
+};
 pub use keys::KafkaKeys;
 pub use properties::{is_known, known_properties, validate_property};
 pub use sink::KafkaSink;

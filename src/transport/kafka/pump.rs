@@ -59,7 +59,7 @@ pub(super) fn run<P: Pump>(pump: &mut P) {
 
 /// Only what librdkafka calls fatal, what a missing right or wrong secret causes, and a partition
 /// without an offset when `auto.offset.reset=error` asks for that.
-fn ends(cause: &KafkaError, error: &Error) -> bool {
+pub(super) fn ends(cause: &KafkaError, error: &Error) -> bool {
     match cause {
         KafkaError::MessageConsumptionFatal(_) => true,
         // A record that librdkafka cannot read is skipped by it only with a CRC error; whatever

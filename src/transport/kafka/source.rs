@@ -11,7 +11,6 @@ use crate::transport::Settings;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +39,7 @@ impl ConsumerContext for SourceContext {}
 
 /// A record as librdkafka holds it: reading it copies nothing. It can outlive its source, but keep
 /// few: each holds a part of librdkafka's fetch buffers.
-pub struct KafkaRecord(OwnedMessage<SourceContext>);
+pub struct KafkaRecord(pub(super) OwnedMessage);
 
 impl KafkaRecord {
     /// The record.
@@ -192,12 +191,10 @@ impl KafkaSource {
     /// # Errors
     /// When librdkafka refuses.
     pub fn store(&self, record: &KafkaRecord) -> Result<bool> {
-        match with(record.0.consumer())?.store_offset_from_message(&record.0) {
+        match record.0.store_offset() {
             Ok(()) => Ok(true),
-            Err(cause) => match cause.rdkafka_error_code() {
-                Some(RDKafkaErrorCode::State | RDKafkaErrorCode::UnknownPartition) => Ok(false),
-                _ => Err(errors::from_kafka("could not store an offset", &cause)),
-            },
+            Err(RDKafkaErrorCode::State | RDKafkaErrorCode::UnknownPartition) => Ok(false),
+            Err(code) => Err(errors::error("could not store an offset", code)),
         }
     }
 

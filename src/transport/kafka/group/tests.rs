@@ -1,0 +1,269 @@
+//! Against the mock cluster, with faults that it is told to make.
+
+use super::*;
+use crate::record::OutgoingRecord;
+use crate::transport::kafka::KafkaSink;
+use crate::transport::kafka::ffi::MockCluster;
+use rdkafka::types::RDKafkaRespErr as Response;
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Numbers of requests in Kafka's protocol.
+const OFFSET_COMMIT: i16 = 8;
+const HEARTBEAT: i16 = 12;
+
+struct Rig {
+    cluster: MockCluster,
+    consumer: GroupConsumer,
+    partition: AssignedPartition,
+}
+
+async fn event(consumer: &mut GroupConsumer) -> GroupEvent {
+    timeout(PATIENCE, consumer.next_event())
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+async fn assigned(consumer: &mut GroupConsumer) -> AssignedPartition {
+    match event(consumer).await {
+        GroupEvent::Assigned(mut partitions) if partitions.len() == 1 => partitions.remove(0),
+        event => panic!("{event:?}"),
+    }
+}
+
+async fn rig(topic: &str, records: usize) -> Rig {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic(topic, 1).unwrap();
+    let settings: Settings = [
+        ("bootstrap.servers", cluster.bootstrap_servers().as_str()),
+        ("session.timeout.ms", "1100"),
+        ("heartbeat.interval.ms", "50"),
+        ("statistics.interval.ms", "50"),
+        ("group.id", topic),
+    ]
+    .into_iter()
+    .collect();
+    let mut own = Settings::new();
+    own.set("bootstrap.servers", cluster.bootstrap_servers());
+    let sink = KafkaSink::start(&own).unwrap();
+    for _ in 0..records {
+        let record = OutgoingRecord {
+            topic: topic.to_owned(),
+            partition: Some(0),
+            ..OutgoingRecord::default()
+        };
+        sink.send(record).await.unwrap();
+    }
+    let mut consumer = GroupConsumer::start(&settings, &[topic], &GroupOptions::default()).unwrap();
+    let partition = assigned(&mut consumer).await;
+    Rig {
+        cluster,
+        consumer,
+        partition,
+    }
+}
+
+async fn offsets(reader: &mut PartitionReader, count: usize) -> Vec<i64> {
+    let mut offsets = Vec::new();
+    while offsets.len() < count {
+        let batch = timeout(PATIENCE, reader.next_batch(count - offsets.len()));
+        let batch = batch.await.unwrap().unwrap();
+        offsets.extend(batch.iter().map(|record| record.record().offset));
+    }
+    offsets
+}
+
+/// Follows rebalances until the partition is ours again.
+async fn reassigned(consumer: &mut GroupConsumer) -> AssignedPartition {
+    loop {
+        match event(consumer).await {
+            GroupEvent::Assigned(mut partitions) if partitions.len() == 1 => {
+                return partitions.remove(0);
+            }
+            GroupEvent::Assigned(_) | GroupEvent::Lost(_) => {}
+            GroupEvent::Revoked(revoked) => revoked.done(),
+            event => panic!("{event:?}"),
+        }
+    }
+}
+
+/// FC-071: consuming goes on through refused commits.
+#[tokio::test]
+async fn a_refused_commit_is_classified_and_stops_nothing() {
+    let mut rig = rig("refused", 10).await;
+    let handle = rig.consumer.handle();
+    let owned = rig.partition.partition.clone();
+    let cases = [
+        (
+            Response::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS,
+            CommitFailure::Rebalancing,
+        ),
+        (
+            Response::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED,
+            CommitFailure::Refused,
+        ),
+        (
+            Response::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE,
+            CommitFailure::Refused,
+        ),
+        // The client itself may wait, and try again.
+        (
+            Response::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+            CommitFailure::Timeout,
+        ),
+        (
+            Response::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+            CommitFailure::Coordinator,
+        ),
+        (
+            Response::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+            CommitFailure::Coordinator,
+        ),
+    ];
+    for (offset, (response, failure)) in (1..).zip(cases) {
+        rig.cluster.fail_requests(OFFSET_COMMIT, &[response]);
+        let commit = Commit::new(owned.clone(), offset);
+        let results = timeout(PATIENCE, handle.commit(vec![commit.clone()]));
+        if let Err(error) = results.await.unwrap().remove(0) {
+            assert_eq!(error.failure, failure, "{error}");
+            assert!(error.to_string().contains("refused [0]"), "{error}");
+        } else {
+            assert!(failure.try_again(), "{response:?}");
+        }
+        assert_eq!(offsets(&mut rig.partition.reader, 1).await, [offset - 1]);
+        assert_eq!(handle.commit(vec![commit]).await, [Ok(())], "{response:?}");
+    }
+    assert!(handle.owns(&owned));
+}
+
+/// FC-071: after these the client joins the group anew; offsets of the ownership that this ended
+/// are never sent again.
+#[tokio::test]
+async fn a_commit_of_a_wrong_generation_is_dropped_with_its_ownership() {
+    let mut rig = rig("generation", 10).await;
+    let handle = rig.consumer.handle();
+    for (response, failure) in [
+        (
+            Response::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
+            CommitFailure::Generation,
+        ),
+        (
+            Response::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
+            CommitFailure::Generation,
+        ),
+    ] {
+        let old = rig.partition.partition.clone();
+        rig.cluster.fail_requests(OFFSET_COMMIT, &[response]);
+        let results = handle.commit(vec![Commit::new(old.clone(), 9)]);
+        let error = timeout(PATIENCE, results).await.unwrap().remove(0);
+        assert_eq!(error.unwrap_err().failure, failure);
+        rig.partition = reassigned(&mut rig.consumer).await;
+        assert_eq!(rig.partition.start, None, "{response:?}");
+        let late = handle.commit(vec![Commit::new(old, 9)]).await;
+        let failure = late[0].as_ref().unwrap_err().failure;
+        assert_eq!(failure, CommitFailure::NotOwned);
+        assert_eq!(offsets(&mut rig.partition.reader, 3).await, [0, 1, 2]);
+    }
+    let commit = Commit::new(rig.partition.partition.clone(), 3);
+    assert_eq!(handle.commit(vec![commit]).await, [Ok(())]);
+}
+
+/// FC-074: a caller that asks again at once makes few tries, the loop polls between them, and the
+/// member rejoins.
+#[tokio::test]
+async fn a_commit_that_keeps_failing_is_not_sent_in_a_tight_loop() {
+    let mut rig = rig("tight", 1).await;
+    let handle = rig.consumer.handle();
+    let unknown = [Response::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID; 3];
+    rig.cluster.fail_requests(OFFSET_COMMIT, &unknown);
+    let began = Instant::now();
+    let mut sent = 0;
+    loop {
+        let commit = Commit::new(rig.partition.partition.clone(), 1);
+        match handle.commit(vec![commit]).await.remove(0) {
+            Ok(()) => break,
+            Err(error) if error.failure == CommitFailure::NotOwned => {
+                rig.partition = reassigned(&mut rig.consumer).await;
+            }
+            Err(error) => {
+                assert_eq!(error.failure, CommitFailure::Generation, "{error}");
+                sent += 1;
+            }
+        }
+        assert!(began.elapsed() < PATIENCE);
+    }
+    assert_eq!(sent, 3);
+    // 100, 200 and 400 ms lie between the tries.
+    assert!(began.elapsed() >= Duration::from_millis(700));
+}
+
+/// FC-069: partitions lost are forgotten; nothing of them is committed; when they come back they
+/// begin where the broker says.
+#[tokio::test]
+async fn lost_partitions_are_not_committed() {
+    let mut rig = rig("lost", 11).await;
+    let handle = rig.consumer.handle();
+    let old = rig.partition.partition.clone();
+    assert_eq!(offsets(&mut rig.partition.reader, 10).await.len(), 10);
+    let five = Commit::new(old.clone(), 5);
+    assert_eq!(handle.commit(vec![five]).await, [Ok(())]);
+
+    let unknown = [Response::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID];
+    rig.cluster.fail_requests(HEARTBEAT, &unknown);
+    match event(&mut rig.consumer).await {
+        GroupEvent::Lost(lost) => assert_eq!(lost, std::slice::from_ref(&old)),
+        event => panic!("{event:?}"),
+    }
+    assert!(!handle.owns(&old));
+    assert!(rig.partition.reader.next_batch(1).await.is_none());
+    let late = handle.commit(vec![Commit::new(old.clone(), 10)]).await;
+    let failure = late[0].as_ref().unwrap_err().failure;
+    assert_eq!(failure, CommitFailure::NotOwned);
+
+    let mut again = assigned(&mut rig.consumer).await;
+    assert!(again.partition.ownership > old.ownership);
+    let late = handle.commit(vec![Commit::new(old, 10)]).await;
+    assert!(late[0].is_err(), "the earlier ownership stays ended");
+    assert_eq!(again.start, Some(5));
+    assert_eq!(offsets(&mut again.reader, 6).await, [5, 6, 7, 8, 9, 10]);
+}
+
+/// FC-061: the lag of what is ours, and of nothing else.
+#[tokio::test]
+async fn the_lag_falls_to_nothing_and_goes_with_the_partition() {
+    let mut rig = rig("lag", 8).await;
+    let handle = rig.consumer.handle();
+    let all = offsets(&mut rig.partition.reader, 8).await;
+    assert_eq!(all.len(), 8);
+    let zero = async {
+        while handle.lags().first().is_none_or(|lag| lag.lag != 0) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, zero).await.unwrap();
+    rig.consumer.close(Vec::new(), PATIENCE).await;
+    assert_eq!(handle.lags(), []);
+}
+
+/// Deleted records, as the mock cannot delete: a committed offset beyond the end is as lost.
+#[tokio::test]
+async fn an_offset_reset_is_told() {
+    let mut rig = rig("reset", 3).await;
+    let beyond = Commit::new(rig.partition.partition.clone(), 100);
+    assert_eq!(rig.consumer.handle().commit(vec![beyond]).await, [Ok(())]);
+    let unknown = [Response::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID];
+    rig.cluster.fail_requests(HEARTBEAT, &unknown);
+    assert!(matches!(
+        event(&mut rig.consumer).await,
+        GroupEvent::Lost(_)
+    ));
+    let mut again = assigned(&mut rig.consumer).await;
+    assert_eq!(again.start, Some(100));
+    match event(&mut rig.consumer).await {
+        GroupEvent::OffsetReset(text) => assert!(text.contains("reset [0]"), "{text}"),
+        event => panic!("{event:?}"),
+    }
+    assert_eq!(offsets(&mut again.reader, 3).await, [0, 1, 2]);
+}
