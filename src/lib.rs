@@ -16,6 +16,7 @@ pub mod codecs;
 pub mod config;
 pub mod decorators;
 pub mod matcher;
+pub mod pipeline;
 pub mod properties;
 pub mod transport;
 
