@@ -2,6 +2,10 @@
 
 mod ledger;
 mod offsets;
+mod state;
+mod verdict;
 
 pub use ledger::{Ledger, Mark, MarkCell, Ownership, TopicPartition};
 pub use offsets::Offsets;
+pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
+pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};
