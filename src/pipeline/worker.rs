@@ -180,11 +180,12 @@ where
                 let at_once = poll_fn(|cx| Poll::Ready(driving.as_mut().poll(cx).is_ready()));
                 at_once.await || self.drive_on(driving).await
             };
-            self.in_flight = 0;
             if !driven {
+                // It still counts as in flight: that is how the worker's end tells of it.
                 group.clear();
                 return;
             }
+            self.in_flight = 0;
             for job in group.drain(..) {
                 self.settle(job);
             }
