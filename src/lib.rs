@@ -18,6 +18,7 @@ pub mod config;
 pub mod dead_letter;
 pub mod decorators;
 pub mod matcher;
+pub mod pipeline;
 pub mod properties;
 pub mod transport;
 

@@ -1,0 +1,214 @@
+//! What becomes of a record after its attempt: marked, written elsewhere, or held.
+
+use super::contain::panicked;
+use super::source::{Effects, Event, Failed, PartitionSource, Written};
+use super::verdict::{Verdict, judge};
+use super::work::{Attempted, Job, Work};
+use super::worker::Worker;
+use crate::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A record that is neither finished nor under way, while its partition pauses.
+pub(super) enum Held<R> {
+    /// To be handled again; it keeps its lane.
+    Handle(Job<R>),
+    /// To be written again.
+    Write(Write),
+}
+
+/// A record that goes elsewhere.
+pub(super) struct Write {
+    failed: Failed,
+    verdict: Verdict,
+    size: usize,
+}
+
+impl<S, W, E> Worker<S, W, E>
+where
+    S: PartitionSource,
+    W: Work<S::Record>,
+    E: Effects,
+{
+    /// Does with a record what its attempt says.
+    pub(super) fn settle(&mut self, mut job: Job<S::Record>) {
+        let offset = job.offset;
+        if self.probing == Some(offset) {
+            self.probing = None;
+        }
+        let (origin, error) = match std::mem::replace(&mut job.outcome, Attempted::Open) {
+            Attempted::Done => {
+                self.state.succeeded(offset);
+                self.effects.event(Event::Handled { offset });
+                self.finish(offset, job.size);
+                self.queue.free(job.lane);
+                return;
+            }
+            Attempted::Failed(origin, error) => (origin, error),
+            // Only an ending worker gives up between attempts: the record stays unmarked.
+            Attempted::Abandoned | Attempted::Open => return,
+        };
+        let judged = judge(&error, job.attempts, &self.settings.policy);
+        let verdict = self.state.failed(offset, judged, error.status());
+        let failed = Failed {
+            record: job.copied(),
+            origin,
+            error: Arc::new(error),
+            attempts: job.attempts,
+        };
+        self.effects.event(Event::Judged {
+            failed: &failed,
+            verdict,
+        });
+        match verdict {
+            Verdict::Done => {
+                self.finish(offset, job.size);
+                self.queue.free(job.lane);
+            }
+            Verdict::DeadLetter | Verdict::Delay(_) => {
+                self.queue.free(job.lane);
+                let size = job.size;
+                drop(job);
+                self.write(
+                    offset,
+                    Write {
+                        failed,
+                        verdict,
+                        size,
+                    },
+                );
+            }
+            Verdict::Pause if self.is_ending() => {}
+            Verdict::Pause => {
+                self.held.insert(offset, Held::Handle(job));
+            }
+            Verdict::Stop => {
+                let Failed { record, error, .. } = failed;
+                drop(record);
+                let error = Arc::try_unwrap(error).unwrap_or_else(|error| {
+                    Error::new(error.kind(), error.status(), error.message().to_owned())
+                });
+                self.stop(error);
+            }
+        }
+    }
+
+    /// Starts a write. Its first poll is here, so that writes begin in the order of the verdicts.
+    fn write(&mut self, offset: i64, write: Write) {
+        let effects = &self.effects;
+        let started = catch_unwind(AssertUnwindSafe(|| {
+            let mut future = match write.verdict {
+                Verdict::Delay(wait) => effects.delay(&write.failed, wait),
+                _ => effects.dead_letter(&write.failed),
+            };
+            match future
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+            {
+                Poll::Ready(written) => Ok(written),
+                Poll::Pending => Err(future),
+            }
+        }));
+        self.writes.insert(offset, write);
+        match started {
+            Ok(Ok(written)) => self.wrote(offset, written),
+            Ok(Err(future)) => {
+                self.writing.spawn(async move {
+                    let contained = super::contain::contained(async { Ok(future.await) });
+                    (offset, contained.await.unwrap_or_else(Written::Held))
+                });
+            }
+            Err(panic) => self.wrote(offset, Written::Held(panicked(panic))),
+        }
+    }
+
+    /// A write is over.
+    pub(super) fn wrote(&mut self, offset: i64, written: Written) {
+        if self.probing == Some(offset) {
+            self.probing = None;
+        }
+        let Some(write) = self.writes.remove(&offset) else {
+            return;
+        };
+        match written {
+            Written::Acknowledged => {
+                self.state.written(offset);
+                self.finish(offset, write.size);
+            }
+            Written::Held(error) => {
+                self.effects.event(Event::Unwritten {
+                    offset,
+                    error: &error,
+                });
+                self.state.unwritten(offset);
+                if !self.is_ending() {
+                    self.held.insert(offset, Held::Write(write));
+                }
+            }
+            Written::Refused(error) => self.stop(error),
+        }
+    }
+
+    fn finish(&mut self, offset: i64, size: usize) {
+        self.offsets.finish(offset);
+        self.bytes = self.bytes.saturating_sub(size);
+        self.raise_mark();
+    }
+
+    pub(super) fn raise_mark(&mut self) {
+        if let Some(mark) = self.offsets.mark() {
+            self.mark.raise(mark);
+        }
+    }
+
+    /// Tells of pauses, and lets go of what is held once there is none.
+    pub(super) fn reconcile(&mut self) {
+        if self.state.paused().is_none() && !self.held.is_empty() {
+            let mut jobs = Vec::new();
+            for (offset, held) in std::mem::take(&mut self.held) {
+                match held {
+                    Held::Handle(job) => jobs.push(job),
+                    Held::Write(write) => self.write(offset, write),
+                }
+            }
+            self.queue.put_back(jobs);
+        }
+        let paused = self.state.paused();
+        if paused == self.told {
+            return;
+        }
+        match (paused, self.state.probe()) {
+            (Some(reason), Some(probe)) => self.effects.event(Event::Paused {
+                offset: probe.offset,
+                reason,
+            }),
+            _ => self.effects.event(Event::Resumed { by_user: false }),
+        }
+        self.told = paused;
+    }
+
+    /// A user says to go on.
+    pub(super) fn resume(&mut self) {
+        if self.state.resume() {
+            self.told = None;
+            self.effects.event(Event::Resumed { by_user: true });
+        }
+    }
+
+    /// Takes the probe's next try: a write is started here, a job is the caller's to run.
+    pub(super) fn start_probe(&mut self) -> Option<Job<S::Record>> {
+        let offset = self.state.probe()?.offset;
+        match self.held.remove(&offset)? {
+            Held::Handle(job) => {
+                self.probing = Some(offset);
+                Some(job)
+            }
+            Held::Write(write) => {
+                self.probing = Some(offset);
+                self.write(offset, write);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a worker needs of the world: records of one partition, and a place for what failed.
+
+use super::state::PauseReason;
+use super::verdict::Verdict;
+use crate::answer::BoxFuture;
+use crate::error::{Error, Result};
+use crate::record::{OwnedRecord, Part, Record};
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A record as its transport holds it.
+///
+/// A worker lets go of it when it is finished or has failed for the first time, whichever is earlier:
+/// what is held for long is a copy.
+pub trait SourceRecord: Send + Sync + 'static {
+    /// The record.
+    fn record(&self) -> Record<'_>;
+}
+
+impl SourceRecord for OwnedRecord {
+    fn record(&self) -> Record<'_> {
+        self.as_record()
+    }
+}
+
+/// How much a worker takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// At most this many records, at least one.
+    pub records: usize,
+    /// The record that reaches this many bytes is the last; at least one.
+    pub bytes: usize,
+}
+
+/// What a source answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// At least one record was added.
+    Records,
+    /// No record was added, and none below this offset comes any more: the end of what is there,
+    /// transaction markers included.
+    Position(i64),
+    /// Nothing comes any more.
+    Over,
+}
+
+/// The records of one partition in one ownership.
+///
+/// Offsets rise, but what was handed out may come again after a pause of the client's own: a worker
+/// drops it.
+pub trait PartitionSource: Send + 'static {
+    /// What it hands out.
+    type Record: SourceRecord;
+
+    /// Adds records to `into`, or has the task woken when there are some. Not taking is how a worker
+    /// pushes back: the source buffers within its own bounds and fetches no further.
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: Room,
+        into: &mut Vec<Self::Record>,
+    ) -> Poll<Taken>;
+}
+
+/// Where a record failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// In the chain of its key or of its value.
+    Chain(Part),
+    /// In the handler.
+    Handler,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Chain(part) => part.fmt(f),
+            Origin::Handler => f.write_str("handler"),
+        }
+    }
+}
+
+/// A record that failed, as consumed, and why. Cloning it copies no payload.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// The record, byte for byte.
+    pub record: Arc<OwnedRecord>,
+    /// Where it failed.
+    pub origin: Origin,
+    /// Why; its attempts and elapsed time are those of the last try.
+    pub error: Arc<Error>,
+    /// How often it was tried in all, probes included.
+    pub attempts: u32,
+}
+
+/// What became of a record that was to be written elsewhere.
+#[derive(Debug)]
+pub enum Written {
+    /// It is there, durably (or staged for the transaction that also commits its offset).
+    Acknowledged,
+    /// It is not there: the partition holds the record and tries again.
+    Held(Error),
+    /// It is not there, and the pipeline is to stop.
+    Refused(Error),
+}
+
+/// What a worker does besides handling. Cheap to call; the futures run beside the records that follow.
+pub trait Effects: Send + Sync + 'static {
+    /// Writes the record to its dead-letter topic.
+    fn dead_letter(&self, failed: &Failed) -> BoxFuture<'static, Written>;
+
+    /// Has the record delivered again, not before `wait` from now. Without a place for that, the
+    /// pipeline stops.
+    fn delay(&self, failed: &Failed, wait: Duration) -> BoxFuture<'static, Written> {
+        let _ = (failed, wait);
+        Box::pin(std::future::ready(Written::Refused(Error::config(
+            "the policy delays records, but nothing is there to deliver them later",
+        ))))
+    }
+
+    /// Called before the first record, once an ownership; nothing is taken before it is done.
+    ///
+    /// # Errors
+    /// Any stops the pipeline.
+    fn assigned(&self) -> BoxFuture<'static, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Something worth knowing happened. It learns what was decided and changes nothing.
+    fn event(&self, event: Event<'_>) {
+        let _ = event;
+    }
+}
+
+/// What a worker tells.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The record was handled.
+    Handled {
+        /// Its offset.
+        offset: i64,
+    },
+    /// The record failed and was judged.
+    Judged {
+        /// The record and why.
+        failed: &'a Failed,
+        /// What is done with it.
+        verdict: Verdict,
+    },
+    /// The partition pauses.
+    Paused {
+        /// The record that is tried again.
+        offset: i64,
+        /// Why.
+        reason: PauseReason,
+    },
+    /// The partition pauses no longer.
+    Resumed {
+        /// Whether a user said so.
+        by_user: bool,
+    },
+    /// A dead letter or a copy for later could not be written.
+    Unwritten {
+        /// The record's offset.
+        offset: i64,
+        /// Why.
+        error: &'a Error,
+    },
+    /// The record was delivered before in this ownership and is dropped.
+    Repeated {
+        /// Its offset.
+        offset: i64,
+    },
+}

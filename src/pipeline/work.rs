@@ -1,0 +1,291 @@
+//! One attempt: read what records hold and have it handled.
+
+use super::contain::{contained, within};
+use super::handler::{BatchHandler, Handler, HandlerContext, HandlerError};
+use super::reader::{Halves, Reader};
+use super::source::{Origin, SourceRecord};
+use crate::error::{Error, Result};
+use crate::outcome::{Failure, Outcome};
+use crate::record::{OwnedRecord, Part, Record};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A record between being taken and being finished.
+pub struct Job<R> {
+    pub(super) offset: i64,
+    pub(super) size: usize,
+    /// The lane whose order it keeps, in key order.
+    pub(super) lane: Option<u64>,
+    pub(super) attempts: u32,
+    body: Body<R>,
+    pub(super) outcome: Attempted,
+}
+
+impl<R> fmt::Debug for Job<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("offset", &self.offset)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Body<R> {
+    Held(R),
+    Copied(Arc<OwnedRecord>),
+}
+
+/// What became of a job's latest attempt.
+pub(super) enum Attempted {
+    /// There was none yet, or there is to be another.
+    Open,
+    Done,
+    Failed(Origin, Error),
+    /// It was given up between two attempts, for its partition is given up.
+    Abandoned,
+}
+
+impl<R: SourceRecord> Job<R> {
+    pub(super) fn new(record: R, offset: i64, size: usize, lane: Option<u64>) -> Self {
+        Job {
+            offset,
+            size,
+            lane,
+            attempts: 0,
+            body: Body::Held(record),
+            outcome: Attempted::Open,
+        }
+    }
+
+    fn record(&self) -> Record<'_> {
+        match &self.body {
+            Body::Held(record) => record.record(),
+            Body::Copied(record) => record.as_record(),
+        }
+    }
+
+    /// The record as its own copy; lets go of the transport's.
+    pub(super) fn copied(&mut self) -> Arc<OwnedRecord> {
+        let copy = match &self.body {
+            Body::Copied(record) => return Arc::clone(record),
+            Body::Held(record) => Arc::new(record.record().to_owned()),
+        };
+        self.body = Body::Copied(Arc::clone(&copy));
+        copy
+    }
+
+    fn close(&mut self, attempted: std::result::Result<(), Unfinished>) {
+        self.attempts = self.attempts.saturating_add(1);
+        let (origin, error) = match attempted {
+            Ok(()) => {
+                self.outcome = Attempted::Done;
+                return;
+            }
+            Err(Unfinished::Unread(failure)) => {
+                let Failure {
+                    error,
+                    part,
+                    record,
+                } = *failure;
+                if matches!(self.body, Body::Held(_)) {
+                    self.body = Body::Copied(Arc::new(record));
+                }
+                (Origin::Chain(part), error)
+            }
+            Err(Unfinished::Declined(error)) => (Origin::Chain(Part::Value), error),
+            Err(Unfinished::Unhandled(error)) => (Origin::Handler, error.at("handler")),
+        };
+        self.copied();
+        self.outcome = Attempted::Failed(origin, error);
+    }
+}
+
+enum Unfinished {
+    Unread(Box<Failure>),
+    Declined(Error),
+    Unhandled(Error),
+}
+
+/// How records are handled: one by one, or many in one call.
+pub trait Work<R: SourceRecord>: Send + Sync + 'static {
+    /// The most records of one call.
+    fn group(&self) -> usize;
+
+    /// Makes one attempt on every job that is open, and closes it. Contains all panics.
+    fn attempt(&self, jobs: &mut [Job<R>]) -> impl Future<Output = ()> + Send;
+}
+
+/// Handles records one by one.
+#[derive(Debug)]
+pub struct Single<D, H> {
+    reader: D,
+    handler: H,
+    timeout: Option<Duration>,
+}
+
+impl<D, H> Single<D, H> {
+    /// Has `handler` handle what `reader` reads.
+    pub fn new(reader: D, handler: H) -> Self {
+        Single {
+            reader,
+            handler,
+            timeout: None,
+        }
+    }
+
+    /// Ends a call of the handler that takes longer, with a Temporary error of kind Timeout. The chain
+    /// is not in that time: its retries have limits of their own.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+}
+
+fn unread<T>(read: Result<Outcome<T>>) -> std::result::Result<T, Unfinished> {
+    match read {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(failure)) => Err(Unfinished::Unread(failure)),
+        Err(error) => Err(Unfinished::Declined(error)),
+    }
+}
+
+impl<D: Reader, H: Handler<D::Value>> Single<D, H> {
+    async fn once(&self, record: &Record<'_>, attempt: u32) -> std::result::Result<(), Unfinished> {
+        let halves = Halves::of(record);
+        let value = unread(self.reader.read(&halves).await)?;
+        let context = HandlerContext::new(record, attempt);
+        let limit = self.timeout.filter(|_| self.handler.is_cancellable());
+        match within(limit, self.handler.handle(value, &context)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Unfinished::Unhandled(error.into_error())),
+            Err(late) => Err(Unfinished::Unhandled(late)),
+        }
+    }
+}
+
+impl<R, D, H> Work<R> for Single<D, H>
+where
+    R: SourceRecord,
+    D: Reader,
+    H: Handler<D::Value>,
+{
+    fn group(&self) -> usize {
+        1
+    }
+
+    async fn attempt(&self, jobs: &mut [Job<R>]) {
+        for job in jobs {
+            if !matches!(job.outcome, Attempted::Open) {
+                continue;
+            }
+            let attempted = {
+                let record = job.record();
+                let once = self.once(&record, job.attempts.saturating_add(1));
+                contained(async { Ok(once.await) }).await
+            };
+            job.close(attempted.unwrap_or_else(|panic| Err(Unfinished::Unhandled(panic))));
+        }
+    }
+}
+
+/// Handles records in batches, of what is there: it never waits for a batch to fill.
+#[derive(Debug)]
+pub struct Batch<D, H> {
+    reader: D,
+    handler: H,
+    size: usize,
+    timeout: Option<Duration>,
+}
+
+impl<D, H> Batch<D, H> {
+    /// Has `handler` handle up to `size` (at least one) values that `reader` reads.
+    pub fn new(reader: D, handler: H, size: usize) -> Self {
+        Batch {
+            reader,
+            handler,
+            size: size.max(1),
+            timeout: None,
+        }
+    }
+
+    /// Ends a call of the handler that takes longer; all its items failed then.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = Some(limit);
+        self
+    }
+}
+
+impl<R, D, H> Work<R> for Batch<D, H>
+where
+    R: SourceRecord,
+    D: Reader,
+    H: BatchHandler<D::Value>,
+{
+    fn group(&self) -> usize {
+        self.size
+    }
+
+    async fn attempt(&self, jobs: &mut [Job<R>]) {
+        let mut closing = Vec::with_capacity(jobs.len());
+        {
+            let open: Vec<(usize, u32, Record<'_>)> = jobs
+                .iter()
+                .enumerate()
+                .filter(|(_, job)| matches!(job.outcome, Attempted::Open))
+                .map(|(index, job)| (index, job.attempts.saturating_add(1), job.record()))
+                .collect();
+            let (mut values, mut contexts, mut given) = (Vec::new(), Vec::new(), Vec::new());
+            for (index, attempt, record) in &open {
+                let halves = Halves::of(record);
+                let read = contained(async { Ok(unread(self.reader.read(&halves).await)) }).await;
+                match read.unwrap_or_else(|panic| Err(Unfinished::Unhandled(panic))) {
+                    Ok(value) => {
+                        values.push(value);
+                        contexts.push(HandlerContext::new(record, *attempt));
+                        given.push(*index);
+                    }
+                    Err(unfinished) => closing.push((*index, Err(unfinished))),
+                }
+            }
+            if !given.is_empty() {
+                let count = given.len();
+                let handle = self.handler.handle(values, &contexts);
+                let results = contained(within(self.timeout, handle)).await;
+                closing.extend(given.into_iter().zip(per_item(results, count)));
+            }
+        }
+        for (index, attempted) in closing {
+            if let Some(job) = jobs.get_mut(index) {
+                job.close(attempted);
+            }
+        }
+    }
+}
+
+/// One result an item, whatever the handler answered.
+fn per_item<E: HandlerError>(
+    results: Result<Vec<std::result::Result<(), E>>>,
+    count: usize,
+) -> Vec<std::result::Result<(), Unfinished>> {
+    let all = |error: &dyn Fn() -> Error| {
+        let fail = |_| Err(Unfinished::Unhandled(error()));
+        (0..count).map(fail).collect()
+    };
+    match results {
+        Ok(results) if results.len() == count => results
+            .into_iter()
+            .map(|result| result.map_err(|error| Unfinished::Unhandled(error.into_error())))
+            .collect(),
+        Ok(results) => all(&|| {
+            Error::config(format!(
+                "the batch handler answered {} results for {count} items",
+                results.len()
+            ))
+        }),
+        Err(error) => all(&|| Error::new(error.kind(), error.status(), error.message().to_owned())),
+    }
+}

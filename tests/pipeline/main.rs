@@ -1,0 +1,10 @@
+//! The worker of a partition and what it decides, without a broker and on paused time.
+
+mod crashes;
+mod endings;
+mod failures;
+mod handlers;
+mod orders;
+mod pauses;
+mod state;
+mod support;
