@@ -1,0 +1,1 @@
+//! Delayed records in memory.
