@@ -83,7 +83,8 @@ pub struct Stats {
     pub in_flight: u64,
     /// How many had no attempts left.
     pub dead: u64,
-    /// When the earliest waiting record is due, in milliseconds since the epoch.
+    /// When the earliest waiting record is due, or a little earlier, in milliseconds since the
+    /// epoch.
     pub next_due: Option<i64>,
     /// How many were scheduled, replacements included, since the store was made.
     pub scheduled: u64,

@@ -97,6 +97,21 @@ pub struct Release {
     pub reason: Cow<'static, str>,
 }
 
+/// The reason on a record that was claimed too often without being finished.
+pub(crate) const LEASES_ENDED: &str = "its leases ended unfinished";
+
+/// At most 512 bytes of a reason.
+pub(crate) fn cut_reason(reason: Cow<'static, str>) -> Cow<'static, str> {
+    let mut end = reason.len().min(512);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    match reason.get(..end) {
+        Some(start) if end < reason.len() => Cow::Owned(start.to_owned()),
+        _ => reason,
+    }
+}
+
 /// What became of a record that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {

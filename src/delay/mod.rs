@@ -96,7 +96,7 @@ pub trait DelayStore: DelaySink {
         lease: std::time::Duration,
     ) -> BoxFuture<'_, Result<Vec<Finished>>>;
 
-    /// Done when a record may have been scheduled that is due before those a worker knew of. A
+    /// Done when, since this call, a record may have come to wait that is due before all others. A
     /// hint that saves latency: it may come for nothing, it may be missed, and a store that never
     /// gives it is correct.
     fn changed(&self) -> BoxFuture<'_, ()> {

@@ -6,7 +6,8 @@
 //! and value, where a length of 2³² − 1 is null.
 
 use crate::error::{Error, Result};
-use crate::record::{Headers, OutgoingRecord};
+use crate::headers::Headers;
+use crate::record::OutgoingRecord;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 const VERSION: u8 = 1;
@@ -39,9 +40,7 @@ pub fn encoded_len(record: &OutgoingRecord) -> usize {
 pub fn encode(record: &OutgoingRecord, max: usize) -> Result<Bytes> {
     let len = encoded_len(record);
     if len > max.min(NULL as usize - 1) {
-        return Err(Error::schema(format!(
-            "the record has {len} bytes, the most a delayed record may have is {max}"
-        )));
+        return Err(too_large(len, max));
     }
     let mut out = BytesMut::with_capacity(len);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -71,6 +70,13 @@ pub fn encode(record: &OutgoingRecord, max: usize) -> Result<Bytes> {
         }
     }
     Ok(out.freeze())
+}
+
+/// The error for a record of `len` bytes.
+pub(crate) fn too_large(len: usize, max: usize) -> Error {
+    Error::schema(format!(
+        "the record has {len} bytes, the most a delayed record may have is {max}"
+    ))
 }
 
 fn put_name(out: &mut BytesMut, name: &[u8]) -> Result<()> {

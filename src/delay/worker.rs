@@ -1,1 +1,406 @@
-//! TODO
+//! Claims what is due, publishes it, finishes it: written once, over any store.
+
+use super::{
+    Attempt, Claim, Claimed, DelayStore, Due, Finished, Lease, MAX_CLAIM, Release, Released,
+};
+use crate::answer::BoxFuture;
+use crate::error::{Error, Result};
+use crate::record::OutgoingRecord;
+use crate::status::{ErrorKind, Status};
+use crate::transport::{Delivered, Sink};
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The header that carries a record's id, so that whoever reads it can tell a second delivery of
+/// one record from another record of the same bytes.
+pub const ID_HEADER: &str = "deliver-id";
+
+/// How a worker works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerOptions {
+    /// How many records it claims at once, 1 to 256; 256 unless set.
+    pub batch: usize,
+    /// How long they are its own; 30 s unless set. The lease is extended while it publishes, so it
+    /// need not outlast a slow broker; it is how long a record waits after a worker was killed.
+    pub lease: Duration,
+    /// The longest publishing may take before it is given up and the leases are left to end; 10
+    /// minutes unless set.
+    pub publish_limit: Duration,
+    /// The longest sleep, however far away the next record is: how late a step of the clock, or a
+    /// record scheduled elsewhere, is noticed. 1 s unless set, at least 1 ms.
+    pub poll: Duration,
+    /// The wait after a first failure; doubled with every further one. 100 ms unless set.
+    pub first_backoff: Duration,
+    /// The longest such wait; 10 s unless set.
+    pub last_backoff: Duration,
+    /// The header for the record's id; [`ID_HEADER`] unless set, `None` adds none.
+    pub id_header: Option<Cow<'static, str>>,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions {
+            batch: MAX_CLAIM,
+            lease: Duration::from_secs(30),
+            publish_limit: Duration::from_secs(600),
+            poll: Duration::from_secs(1),
+            first_backoff: Duration::from_millis(100),
+            last_backoff: Duration::from_secs(10),
+            id_header: Some(Cow::Borrowed(ID_HEADER)),
+        }
+    }
+}
+
+impl WorkerOptions {
+    fn backoff(&self, failures: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(31));
+        let wait = self.first_backoff.saturating_mul(doubled);
+        wait.min(self.last_backoff).max(Duration::from_millis(1))
+    }
+}
+
+/// Told what a worker did. Every method does nothing unless written; none may block.
+pub trait DeliveryObserver: Send + Sync {
+    /// The record was written. It may be delivered once more if it cannot be finished.
+    fn delivered(&self, _record: &Claimed, _delivered: Delivered) {}
+
+    /// The record was not written and was given back.
+    fn failed(&self, _record: &Claimed, _error: &Error, _released: Released) {}
+
+    /// The store did not answer; the worker tries again.
+    fn store_failed(&self, _error: &Error) {}
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl DeliveryObserver for Unobserved {}
+
+/// What a worker has done so far.
+#[derive(Debug, Default)]
+pub struct WorkerCounts {
+    /// Records that were written and finished.
+    pub delivered: AtomicU64,
+    /// Attempts that failed.
+    pub failed: AtomicU64,
+    /// Records whose lease had gone to another worker when this one finished them: delivered twice.
+    pub stale: AtomicU64,
+    /// Records that were given out before they were due, and held back. Anything but 0 is a bug.
+    pub early: AtomicU64,
+    /// How often the worker woke.
+    pub wakes: AtomicU64,
+}
+
+/// What one turn did, and when the next makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// How many records were claimed.
+    pub claimed: usize,
+    /// How many of them were written.
+    pub delivered: usize,
+    /// Whether none was, for a reason that should pass.
+    pub outage: bool,
+    /// How long nothing will be due, at most [`WorkerOptions::poll`].
+    pub wait: Duration,
+}
+
+/// Moves due records from a store to a sink. Many may share one store.
+///
+/// Delivery is at least once. A record is removed after the sink has acknowledged it, so a worker
+/// that is killed in between, or loses its store, makes for a second delivery of at most one batch.
+///
+/// When a whole batch fails with Temporary errors the sink is out: the records wait with no attempt
+/// counted, and so does the worker, longer each time. A Temporary error of some records counts as an
+/// attempt of theirs and they wait longer each time. After a Permanent error, or with the attempts
+/// of the store used up, a record is dead. A wiring mistake (kind Config) ends the worker; the
+/// records wait.
+pub struct Worker<S, K> {
+    store: S,
+    sink: K,
+    options: WorkerOptions,
+    observer: Arc<dyn DeliveryObserver>,
+    counts: Arc<WorkerCounts>,
+}
+
+impl<S: DelayStore, K: Sink> Worker<S, K> {
+    /// A worker from `store` to `sink`.
+    pub fn new(store: S, sink: K, options: WorkerOptions) -> Self {
+        Worker {
+            store,
+            sink,
+            options,
+            observer: Arc::new(Unobserved),
+            counts: Arc::default(),
+        }
+    }
+
+    /// The same, watched by `observer`.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Arc<dyn DeliveryObserver>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// What it has done; the counts go on.
+    pub fn counts(&self) -> Arc<WorkerCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// Works until `stop` is done, and finishes the batch in hand. An outage of the store or of the
+    /// sink does not end it.
+    ///
+    /// # Errors
+    /// Kind [`Config`](ErrorKind::Config): the store or the sink is wired wrongly.
+    pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<()> {
+        let mut stop = pin!(stop);
+        let mut failures = 0_u32;
+        loop {
+            self.counts.wakes.fetch_add(1, Ordering::Relaxed);
+            // Before the claim: what is scheduled after it must not be missed.
+            let changed = self.store.changed();
+            let (wait, listen) = match self.turn().await {
+                Ok(turn) if turn.outage => {
+                    failures = failures.saturating_add(1);
+                    (self.options.backoff(failures), false)
+                }
+                Ok(turn) => {
+                    failures = 0;
+                    (turn.wait, true)
+                }
+                Err(error) if error.kind() == ErrorKind::Config => return Err(error),
+                Err(error) => {
+                    self.observer.store_failed(&error);
+                    failures = failures.saturating_add(1);
+                    (self.options.backoff(failures), false)
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => return Ok(()),
+                () = sleep(wait) => {}
+                () = changed, if listen => {}
+            }
+        }
+    }
+
+    /// One turn: claims a batch, publishes it, finishes it.
+    ///
+    /// # Errors
+    /// Temporary when the store does not answer; kind [`Config`](ErrorKind::Config) when the store or
+    /// the sink is wired wrongly.
+    pub async fn turn(&self) -> Result<Turn> {
+        let claim = Claim {
+            max: self.options.batch,
+            lease: self.options.lease,
+        };
+        let due = self.store.due(claim).await?;
+        let wait = self.wait(&due);
+        let claimed = due.items.len();
+        let (delivered, outage) = if claimed == 0 {
+            (0, false)
+        } else {
+            self.deliver(due).await?
+        };
+        Ok(Turn {
+            claimed,
+            delivered,
+            outage,
+            wait,
+        })
+    }
+
+    /// The store's own time decides, so the clock of this machine has no say.
+    fn wait(&self, due: &Due) -> Duration {
+        let poll = self.options.poll.max(Duration::from_millis(1));
+        let until = due.next.map(|next| next.saturating_sub(due.now));
+        until.map_or(poll, |until| {
+            let until = u64::try_from(until).unwrap_or(0);
+            Duration::from_millis(until).min(poll)
+        })
+    }
+
+    /// How many were written, and whether the sink is out.
+    async fn deliver(&self, due: Due) -> Result<(usize, bool)> {
+        let (ready, early): (Vec<_>, Vec<_>) =
+            (due.items.into_iter()).partition(|item| item.deliver_at <= due.now);
+        if !early.is_empty() {
+            let count = early.len() as u64;
+            self.counts.early.fetch_add(count, Ordering::Relaxed);
+            let back = early.iter().map(|item| {
+                let left = item.deliver_at.saturating_sub(due.now);
+                let left = Duration::from_millis(left.unsigned_abs());
+                release(item, left, Attempt::Free, Cow::Borrowed("not due yet"))
+            });
+            self.store.release(back.collect()).await?;
+        }
+        let Some(results) = self.publish(&ready).await else {
+            return Ok((0, true));
+        };
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for (item, result) in ready.iter().zip(results) {
+            match result {
+                Ok(delivered) => {
+                    self.observer.delivered(item, delivered);
+                    done.push(item.lease.clone());
+                }
+                Err(error) => failed.push((item, error)),
+            }
+        }
+        let delivered = done.len();
+        self.finish(done).await;
+        let temporary = |(_, error): &(_, Error)| error.status() == Status::Temporary;
+        let outage = delivered == 0 && failed.iter().any(temporary);
+        self.give_back(failed, outage).await?;
+        Ok((delivered, outage))
+    }
+
+    /// Publishes all and extends the leases meanwhile; `None` when it took too long.
+    async fn publish(&self, items: &[Claimed]) -> Option<Vec<Result<Delivered>>> {
+        let records = items.iter().map(|item| self.outgoing(item));
+        let sends = records.map(|record| self.sink.send(record)).collect();
+        let leases: Vec<Lease> = items.iter().map(|item| item.lease.clone()).collect();
+        let extending = async {
+            loop {
+                sleep((self.options.lease / 3).max(Duration::from_millis(1))).await;
+                let extended = self.store.extend(leases.clone(), self.options.lease);
+                if let Err(error) = extended.await {
+                    self.observer.store_failed(&error);
+                }
+            }
+        };
+        let limited = timeout(self.options.publish_limit, all(sends));
+        tokio::select! {
+            biased;
+            results = limited => results.ok(),
+            () = extending => None,
+        }
+    }
+
+    fn outgoing(&self, item: &Claimed) -> OutgoingRecord {
+        let mut record = item.record.clone();
+        if let Some(name) = &self.options.id_header {
+            record.headers.remove(name.as_bytes());
+            let id = item.lease.id.as_str().as_bytes().to_vec();
+            record.headers.push(name.as_bytes().to_vec(), Some(id));
+        }
+        record
+    }
+
+    /// Finishes what was written: tries on while the leases may run, since giving up means to
+    /// deliver again.
+    async fn finish(&self, done: Vec<Lease>) {
+        let (started, mut failures) = (Instant::now(), 0);
+        while !done.is_empty() {
+            match self.store.complete(done.clone()).await {
+                Ok(finished) => {
+                    let stale = finished.iter().filter(|f| **f == Finished::Stale).count();
+                    // An answer that was lost makes the second try stale, though nothing is wrong.
+                    let stale = if failures == 0 { stale } else { 0 };
+                    let delivered = (done.len() - stale) as u64;
+                    self.counts
+                        .delivered
+                        .fetch_add(delivered, Ordering::Relaxed);
+                    self.counts.stale.fetch_add(stale as u64, Ordering::Relaxed);
+                    return;
+                }
+                Err(error) => {
+                    self.observer.store_failed(&error);
+                    failures += 1;
+                    let wait = self.options.backoff(failures);
+                    if started.elapsed() + wait > self.options.lease {
+                        return;
+                    }
+                    sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    async fn give_back(&self, failed: Vec<(&Claimed, Error)>, outage: bool) -> Result<()> {
+        let releases: Vec<Release> = (failed.iter())
+            .map(|(item, error)| {
+                let attempt = match error.status() {
+                    _ if error.kind() == ErrorKind::Config => Attempt::Free,
+                    Status::Temporary if outage => Attempt::Free,
+                    Status::Temporary | Status::Exhausted => Attempt::Counted,
+                    Status::Permanent => Attempt::Last,
+                };
+                let wait = self.options.backoff(item.attempt);
+                release(item, wait, attempt, Cow::Owned(error.to_string()))
+            })
+            .collect();
+        if releases.is_empty() {
+            return Ok(());
+        }
+        let count = releases.len() as u64;
+        self.counts.failed.fetch_add(count, Ordering::Relaxed);
+        let released = self.store.release(releases).await;
+        let mut config = None;
+        for (index, (item, error)) in failed.into_iter().enumerate() {
+            let answer = released.as_ref().ok().and_then(|all| all.get(index));
+            let answer = answer.copied().unwrap_or(Released::Stale);
+            self.observer.failed(item, &error, answer);
+            if error.kind() == ErrorKind::Config {
+                config = Some(error);
+            }
+        }
+        match config {
+            Some(error) => Err(error),
+            None => released.map(drop),
+        }
+    }
+}
+
+fn release(
+    item: &Claimed,
+    delay: Duration,
+    attempt: Attempt,
+    reason: Cow<'static, str>,
+) -> Release {
+    Release {
+        lease: item.lease.clone(),
+        delay,
+        attempt,
+        reason,
+    }
+}
+
+/// All answers, in order. Each future is started before any is waited for; they are then awaited in
+/// turn, so that every one is polled about twice however many there are.
+async fn all<T>(mut futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut answers: Vec<Option<T>> = Vec::with_capacity(futures.len());
+    std::future::poll_fn(|cx| {
+        for future in &mut futures {
+            answers.push(match future.as_mut().poll(cx) {
+                Poll::Ready(answer) => Some(answer),
+                Poll::Pending => None,
+            });
+        }
+        Poll::Ready(())
+    })
+    .await;
+    let mut all = Vec::with_capacity(futures.len());
+    for (future, answer) in futures.into_iter().zip(answers) {
+        all.push(match answer {
+            Some(answer) => answer,
+            None => future.await,
+        });
+    }
+    all
+}
+
+impl<S, K> std::fmt::Debug for Worker<S, K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
