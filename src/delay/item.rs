@@ -149,6 +149,16 @@ pub(crate) fn too_far(max: i64) -> Error {
     ))
 }
 
+/// The error for an id that is taken.
+pub(crate) fn taken() -> Error {
+    Error::schema("the id is taken")
+}
+
+/// The error of a store that is full.
+pub(crate) fn full() -> Error {
+    Error::unavailable("the store of delayed records is full")
+}
+
 /// Whole milliseconds, rounded up, within the range of instants.
 pub(crate) fn millis(duration: Duration) -> i64 {
     let up = duration.saturating_add(Duration::from_nanos(999_999));

@@ -1,7 +1,7 @@
 //! Delayed records in memory: for tests, and for what may die with the process.
 
 use super::claim::{LEASES_ENDED, cut_reason};
-use super::item::millis;
+use super::item::{full, millis, taken};
 use super::wheel::{Key, Wheel};
 use super::{
     Attempt, Cancelled, Claim, Claimed, Cursor, DeadReason, DelayAdmin, DelayId, DelaySink,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::answer::BoxFuture;
 use crate::clock::{Clock, SystemClock};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::OutgoingRecord;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -332,14 +332,6 @@ impl State {
             _ => None,
         }
     }
-}
-
-fn taken() -> Error {
-    Error::schema("the id is taken")
-}
-
-fn full() -> Error {
-    Error::unavailable("the store of delayed records is full")
 }
 
 fn finished(done: bool) -> Finished {
