@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -107,7 +107,8 @@ pub struct Turn {
     pub delivered: usize,
     /// Whether none was, for a reason that should pass.
     pub outage: bool,
-    /// How long nothing will be due, at most [`WorkerOptions::poll`].
+    /// How long nothing will be due, or after an outage how long to leave the sink alone; at most
+    /// [`WorkerOptions::poll`].
     pub wait: Duration,
 }
 
@@ -116,8 +117,9 @@ pub struct Turn {
 /// Delivery is at least once. A record is removed after the sink has acknowledged it, so a worker
 /// that is killed in between, or loses its store, makes for a second delivery of at most one batch.
 ///
-/// When a whole batch fails with Temporary errors the sink is out: the records wait with no attempt
-/// counted, and so does the worker, longer each time. A Temporary error of some records counts as an
+/// When nothing of a batch is written and an error is Temporary, the sink is out: the records wait
+/// with no attempt counted, longer each time, and so does the worker, at most
+/// [`WorkerOptions::poll`]. A Temporary error of some records counts as an
 /// attempt of theirs and they wait longer each time. After a Permanent error, or with the attempts
 /// of the store used up, a record is dead. A wiring mistake (kind Config) ends the worker; the
 /// records wait.
@@ -127,6 +129,8 @@ pub struct Worker<S, K> {
     options: WorkerOptions,
     observer: Arc<dyn DeliveryObserver>,
     counts: Arc<WorkerCounts>,
+    /// Outages of the sink in a row.
+    outages: AtomicU32,
 }
 
 impl<S: DelayStore, K: Sink> Worker<S, K> {
@@ -138,6 +142,7 @@ impl<S: DelayStore, K: Sink> Worker<S, K> {
             options,
             observer: Arc::new(Unobserved),
             counts: Arc::default(),
+            outages: AtomicU32::new(0),
         }
     }
 
@@ -166,13 +171,9 @@ impl<S: DelayStore, K: Sink> Worker<S, K> {
             // Before the claim: what is scheduled after it must not be missed.
             let changed = self.store.changed();
             let (wait, listen) = match self.turn().await {
-                Ok(turn) if turn.outage => {
-                    failures = failures.saturating_add(1);
-                    (self.options.backoff(failures), false)
-                }
                 Ok(turn) => {
                     failures = 0;
-                    (turn.wait, true)
+                    (turn.wait, !turn.outage)
                 }
                 Err(error) if error.kind() == ErrorKind::Config => return Err(error),
                 Err(error) => {
@@ -208,12 +209,22 @@ impl<S: DelayStore, K: Sink> Worker<S, K> {
         } else {
             self.deliver(due).await?
         };
+        let wait = if outage {
+            // One record that fails alone looks the same: others are not kept waiting for long.
+            self.outage_wait().min(self.options.poll)
+        } else {
+            wait
+        };
         Ok(Turn {
             claimed,
             delivered,
             outage,
             wait,
         })
+    }
+
+    fn outage_wait(&self) -> Duration {
+        self.options.backoff(self.outages.load(Ordering::Relaxed))
     }
 
     /// The store's own time decides, so the clock of this machine has no say.
@@ -257,6 +268,12 @@ impl<S: DelayStore, K: Sink> Worker<S, K> {
         self.finish(done).await;
         let temporary = |(_, error): &(_, Error)| error.status() == Status::Temporary;
         let outage = delivered == 0 && failed.iter().any(temporary);
+        if outage {
+            let outages = self.outages.load(Ordering::Relaxed);
+            (self.outages).store(outages.saturating_add(1), Ordering::Relaxed);
+        } else if delivered > 0 {
+            self.outages.store(0, Ordering::Relaxed);
+        }
         self.give_back(failed, outage).await?;
         Ok((delivered, outage))
     }
@@ -332,7 +349,10 @@ impl<S: DelayStore, K: Sink> Worker<S, K> {
                     Status::Temporary | Status::Exhausted => Attempt::Counted,
                     Status::Permanent => Attempt::Last,
                 };
-                let wait = self.options.backoff(item.attempt);
+                let wait = match attempt {
+                    Attempt::Free => self.outage_wait(),
+                    _ => self.options.backoff(item.attempt),
+                };
                 release(item, wait, attempt, Cow::Owned(error.to_string()))
             })
             .collect();
