@@ -275,7 +275,8 @@ async fn a_slow_sink_keeps_its_leases_and_a_hanging_one_loses_them() {
     pass(1).await;
     assert_eq!(scene.held().await, [0, 0, 0]);
     assert_eq!(load(&counts.early) + load(&counts.stale), 0);
-    (first.abort(), second.abort());
+    first.abort();
+    second.abort();
 }
 
 #[tokio::test(start_paused = true)]

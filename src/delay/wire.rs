@@ -162,7 +162,7 @@ fn take_value(bytes: &mut Bytes) -> Option<Option<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::status::ErrorKind;
     use proptest::prelude::*;
 
     fn part() -> impl Strategy<Value = Option<Bytes>> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::ErrorKind;
+use crate::status::ErrorKind;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
