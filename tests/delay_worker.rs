@@ -143,6 +143,17 @@ async fn an_outage_of_the_sink_costs_no_attempts_and_is_not_hammered() {
     assert_eq!(scene.held().await, [0, 0, 0]);
     assert_eq!(load(&counts.delivered), 2);
     assert_eq!(load(&counts.failed), u64::from(calls));
+
+    // The next outage begins with short waits again: 0.1, 0.2, 0.4 s.
+    let again = Arc::new(AtomicU32::new(0));
+    let called = Arc::clone(&again);
+    scene.collector.fails_with(move |_| {
+        called.fetch_add(1, Ordering::Relaxed);
+        Err(away())
+    });
+    scene.put(0, "c").await;
+    pass(1_000).await;
+    assert_eq!(again.load(Ordering::Relaxed), 4);
     run.abort();
 }
 
