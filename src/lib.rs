@@ -13,10 +13,12 @@
 )]
 
 pub mod backoff;
+pub mod clock;
 pub mod codecs;
 pub mod config;
 pub mod dead_letter;
 pub mod decorators;
+pub mod delay;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;

@@ -6,6 +6,11 @@ pub fn kafka() -> Option<String> {
     service("KAFKA_BOOTSTRAP_SERVERS", "Kafka")
 }
 
+/// The URL of Redis, or `None` after saying so. With `CI` set there is no excuse.
+pub fn redis() -> Option<String> {
+    service("REDIS_URL", "Redis")
+}
+
 fn service(variable: &str, name: &str) -> Option<String> {
     match std::env::var(variable) {
         Ok(value) if !value.is_empty() => Some(value),
