@@ -1,11 +1,5 @@
 //! `compare NAME`: two ways to do the same, in turn in one process, and the median of the ratios.
 //! `scripts/bench` runs it and `docs/performance.md` explains it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a bench that cannot run stops"
-)]
-
 mod support;
 
 use bytes::Bytes;
@@ -146,9 +140,9 @@ fn growth(
 }
 
 /// `chain` and `by_hand` on the same record.
-fn beside<T>(
+fn beside<T, U>(
     chain: &impl Deserializer<Output = T>,
-    by_hand: impl Fn(&Context<'_>, Payload<'_>) -> kafka_chain::Result<T>,
+    by_hand: impl Fn(&Context<'_>, Payload<'_>) -> kafka_chain::Result<U>,
     value: &[u8],
     is_shared: bool,
 ) -> Times {
@@ -203,13 +197,10 @@ fn chain(name: &str) -> Result {
 }
 
 fn layer(name: &str) -> Result {
-    let by_hand = chains::number_by_hand;
+    let bare = chains::number_bare;
     match name {
-        "layer-typed" => layers(5.0, &beside(&chains::number_typed(), by_hand, &[2], false)),
-        _ => layers(
-            10.0,
-            &beside(&chains::number_erased(), by_hand, &[2], false),
-        ),
+        "layer-typed" => layers(5.0, &beside(&chains::number_typed(), bare, &[2], false)),
+        _ => layers(10.0, &beside(&chains::number_erased(), bare, &[2], false)),
     }
 }
 
@@ -220,9 +211,11 @@ fn events(name: &str) -> Result {
     use kafka_chain::codecs::cloudevents::{EventView, cloudevents};
     use support::events::{Bare, Order, SdkRecord, binary, structured};
 
-    let owned = match name {
-        "cloudevents-binary" => binary(),
-        _ => structured(),
+    let is_large = name.ends_with("schema");
+    let is_binary = name.starts_with("cloudevents-binary");
+    let owned = match is_binary {
+        true => binary(is_large),
+        false => structured(is_large),
     };
     let record = owned.as_record();
     let context = record.context(Part::Value);
@@ -233,7 +226,7 @@ fn events(name: &str) -> Result {
         black_box(read(&codec, black_box(&context), payload));
     };
     match name {
-        "cloudevents-binary" => {
+        _ if is_binary => {
             let times = Times::of(ours, || {
                 let headers = black_box(record.headers);
                 let value = black_box(value);
@@ -241,7 +234,7 @@ fn events(name: &str) -> Result {
             });
             faster("Event, to cloudevents-sdk", 1.5, &times)
         }
-        "cloudevents-structured" => {
+        "cloudevents-structured" | "cloudevents-structured-schema" => {
             let times = Times::of(ours, || {
                 black_box(serde_json::from_slice::<Event>(black_box(value)).unwrap());
             });
@@ -346,15 +339,33 @@ const COMPARISONS: &[Comparison] = &[
     ),
     #[cfg(feature = "cloudevents")]
     (
+        "cloudevents-structured-schema",
+        events,
+        "the same with a dataschema and an extension more",
+    ),
+    #[cfg(feature = "cloudevents")]
+    (
         "cloudevents-binary",
         events,
         "binary mode to Event, to cloudevents-sdk",
     ),
     #[cfg(feature = "cloudevents")]
     (
+        "cloudevents-binary-schema",
+        events,
+        "the same with a dataschema and an extension more",
+    ),
+    #[cfg(feature = "cloudevents")]
+    (
         "cloudevents-view",
         events,
         "borrowed view and typed data, to serde_json alone",
+    ),
+    #[cfg(feature = "cloudevents")]
+    (
+        "cloudevents-view-schema",
+        events,
+        "the same with a dataschema and an extension more",
     ),
     (
         "linear-properties",
@@ -381,7 +392,7 @@ fn main() -> ExitCode {
         .find(|word| !word.starts_with("--"));
     let Some(name) = name else {
         for (name, _, what) in COMPARISONS {
-            println!("{name:<24}{what}");
+            println!("{name:<32}{what}");
         }
         return ExitCode::SUCCESS;
     };

@@ -1,11 +1,5 @@
 //! `instructions CASE CALLS`: one way to read a record, called so many times, for an instruction
 //! counter. `scripts/bench` runs it twice with different calls and takes the difference.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a bench that cannot run stops"
-)]
-
 mod support;
 
 use kafka_chain::{Context, Deserializer, Part, Payload, Record};
@@ -38,6 +32,17 @@ fn by_hand<T>(
     }
 }
 
+#[cfg(feature = "cloudevents")]
+fn event(calls: u32, owned: &kafka_chain::OwnedRecord) {
+    let record = owned.as_record();
+    let context = record.context(Part::Value);
+    let codec = kafka_chain::codecs::cloudevents::cloudevents();
+    for _ in 0..calls {
+        let payload = Payload::from(black_box(record.value));
+        drop(black_box(read(&codec, black_box(&context), payload)));
+    }
+}
+
 fn main() {
     let words: Vec<_> = std::env::args()
         .skip(1)
@@ -58,9 +63,13 @@ fn main() {
             FRAMED_ORDER,
         ),
         "json-erased" => chain(calls, &chains::json_erased(), FRAMED_ORDER),
-        "number-by-hand" => by_hand(calls, chains::number_by_hand, &[2]),
+        "number-bare" => by_hand(calls, chains::number_bare, &[2]),
         "number-typed" => chain(calls, &chains::number_typed(), &[2]),
         "number-erased" => chain(calls, &chains::number_erased(), &[2]),
+        #[cfg(feature = "cloudevents")]
+        "event-binary" => event(calls, &support::events::binary(false)),
+        #[cfg(feature = "cloudevents")]
+        "event-structured" => event(calls, &support::events::structured(false)),
         other => panic!("there is no case `{other}`"),
     }
 }

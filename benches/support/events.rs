@@ -10,21 +10,31 @@ use serde::Deserialize;
 
 const DATA: &str = r#"{"order":123456,"customer":"c-77812","total":129.95,"items":3,"currency":"EUR","note":"leave at the door"}"#;
 
-const ATTRIBUTES: [(&str, &str); 10] = [
+/// The attributes of an ordinary event; one of them an extension.
+const ATTRIBUTES: &[(&str, &str)] = &[
     ("specversion", "1.0"),
     ("id", "b1a7c5e2-0d4f-4f7e-9a53-2f1d0a7c9e11"),
     ("source", "https://shop.example.com/orders"),
     ("type", "com.example.order.placed"),
     ("subject", "orders/123456"),
     ("time", "2026-11-30T12:34:56.789Z"),
-    ("dataschema", "https://shop.example.com/order.json"),
     ("datacontenttype", "application/json"),
     (
         "traceparent",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ),
+];
+
+/// More of them: a schema, whose URL the `Event` of cloudevents-sdk holds parsed, and an extension.
+const MORE: &[(&str, &str)] = &[
+    ("dataschema", "https://shop.example.com/order.json"),
     ("partitionkey", "c-77812"),
 ];
+
+fn attributes(is_large: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let more = if is_large { MORE } else { &[] };
+    ATTRIBUTES.iter().chain(more).copied()
+}
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Order<'a> {
@@ -46,16 +56,18 @@ pub(crate) struct Bare<'a> {
     pub(crate) ty: &'a str,
     pub(crate) subject: &'a str,
     pub(crate) time: &'a str,
-    pub(crate) dataschema: &'a str,
     pub(crate) datacontenttype: &'a str,
     pub(crate) traceparent: &'a str,
-    pub(crate) partitionkey: &'a str,
+    pub(crate) dataschema: Option<&'a str>,
+    pub(crate) partitionkey: Option<&'a str>,
     #[serde(borrow)]
     pub(crate) data: Order<'a>,
 }
 
-pub(crate) fn structured() -> OwnedRecord {
-    let members = ATTRIBUTES.map(|(name, value)| format!(r#""{name}":"{value}""#));
+pub(crate) fn structured(is_large: bool) -> OwnedRecord {
+    let members: Vec<_> = attributes(is_large)
+        .map(|(name, value)| format!(r#""{name}":"{value}""#))
+        .collect();
     let document = format!(r#"{{{},"data":{DATA}}}"#, members.join(","));
     let content_type = ("content-type", Some("application/cloudevents+json"));
     OwnedRecord {
@@ -65,8 +77,8 @@ pub(crate) fn structured() -> OwnedRecord {
     }
 }
 
-pub(crate) fn binary() -> OwnedRecord {
-    let headers = ATTRIBUTES.map(|(name, value)| match name {
+pub(crate) fn binary(is_large: bool) -> OwnedRecord {
+    let headers = attributes(is_large).map(|(name, value)| match name {
         "datacontenttype" => ("content-type".to_owned(), Some(value)),
         name => (format!("ce_{name}"), Some(value)),
     });

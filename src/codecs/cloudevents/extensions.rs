@@ -112,7 +112,7 @@ impl<'a> From<&'a [u8]> for ExtensionValue<'a> {
 }
 
 /// How many headers [`At`] points to.
-pub(super) const INLINE: usize = 8;
+pub(super) const INLINE: usize = 4;
 
 /// Where in a record's headers the extensions are.
 #[derive(Clone, Copy, Default)]
