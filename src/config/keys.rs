@@ -174,6 +174,7 @@ pub(super) fn sort(
         application: Properties::new(),
         warnings: Vec::new(),
     };
+    let all = all_keys(registry, roles);
     for property in properties.iter() {
         let key = property.key.as_str();
         let problem = |message: String| Problem::new(message).key(key).at(&property.origin);
@@ -233,7 +234,7 @@ pub(super) fn sort(
                     .collect();
                 report.push(with_nearest(problem(message), key, &candidates));
             }
-            None => match client_key(registry, property, roles) {
+            None => match client_key(registry, property, &all) {
                 ClientKey::Known => {
                     sorted.set(key, &property.value, property);
                 }
@@ -244,8 +245,7 @@ pub(super) fn sort(
                 ClientKey::Dropped(reason) => sorted.warnings.push(problem(reason)),
                 ClientKey::Unknown => {
                     let message = "neither a chain, the pipeline nor librdkafka knows this key";
-                    let candidates = all_keys(registry, roles);
-                    report.push(with_nearest(problem(message.into()), key, &candidates));
+                    report.push(with_nearest(problem(message.into()), key, &all));
                 }
             },
         }
@@ -253,17 +253,14 @@ pub(super) fn sort(
     sorted
 }
 
-fn client_key(registry: &Registry, property: &Property, roles: &[RoleChain]) -> ClientKey {
+fn client_key(registry: &Registry, property: &Property, all: &[String]) -> ClientKey {
     match &registry.client {
         Some(client) => client.check(&property.key, &property.value),
         // Nobody can say which keys the client knows; what looks like a chain's is a slip.
-        None => {
-            let candidates = all_keys(registry, roles);
-            match nearest(&property.key, candidates.iter().map(String::as_str)) {
-                Some(_) => ClientKey::Unknown,
-                None => ClientKey::Known,
-            }
-        }
+        None => match nearest(&property.key, all.iter().map(String::as_str)) {
+            Some(_) => ClientKey::Unknown,
+            None => ClientKey::Known,
+        },
     }
 }
 

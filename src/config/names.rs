@@ -64,11 +64,36 @@ pub(crate) fn likely_kebab(class: &str) -> String {
     }
 }
 
+/// How many characters of a word are compared.
+const LONGEST: usize = 128;
+
 /// How near two words are, from 0 to 1; words are cut to a bounded length first.
 fn nearness(a: &str, b: &str) -> f64 {
-    const LONGEST: usize = 128;
     let cut = |text: &str| text.chars().take(LONGEST).collect::<String>();
     strsim::normalized_damerau_levenshtein(&cut(a), &cut(b))
+}
+
+/// Whether two words can be a slip apart, by how often they have each character: much cheaper than
+/// their nearness, and right to refuse. A slip changes no more than one character for another.
+fn may_be_slip(a: &str, b: &str) -> bool {
+    let mut counts = [0_i32; 64];
+    let mut lengths = (0, 0);
+    for (text, step, length) in [(a, 1, &mut lengths.0), (b, -1, &mut lengths.1)] {
+        for character in text.chars().take(LONGEST) {
+            let place = u32::from(character) as usize % counts.len();
+            if let Some(count) = counts.get_mut(place) {
+                *count += step;
+            }
+            *length += 1;
+        }
+    }
+    let sum = |sign: i32| {
+        counts
+            .iter()
+            .map(|count| (count * sign).max(0))
+            .sum::<i32>()
+    };
+    4 * sum(1).max(sum(-1)) <= lengths.0.max(lengths.1)
 }
 
 /// The candidates from the nearest to the farthest.
@@ -90,7 +115,10 @@ pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    by_nearness(word, candidates)
+    let near = candidates
+        .into_iter()
+        .filter(|candidate| may_be_slip(word, candidate));
+    by_nearness(word, near)
         .into_iter()
         .next()
         .filter(|best| is_slip(word, best))
@@ -99,7 +127,7 @@ pub(crate) fn nearest<'a>(
 /// Whether `word` is `meant` with a slip or two: a twentieth of them in long words, two letters in
 /// short ones.
 pub(crate) fn is_slip(word: &str, meant: &str) -> bool {
-    nearness(word, meant) >= 0.75
+    may_be_slip(word, meant) && nearness(word, meant) >= 0.75
 }
 
 #[cfg(test)]
@@ -131,5 +159,27 @@ mod tests {
         let keys = ["key.deserializer", "value.deserializer", "group.id"];
         assert_eq!(nearest("key.deseriailzer", keys), Some("key.deserializer"));
         assert_eq!(nearest("my.own.key", keys), None);
+    }
+
+    #[test]
+    fn no_slip_is_refused_for_its_characters() {
+        let words = [
+            "retry",
+            "rerty",
+            "rety",
+            "retrry",
+            "rett",
+            "r",
+            "",
+            "retry.deserializer.backoff",
+            "rerty.deseriailzer.bakcoff",
+            "tretry.deserializer.backof",
+            "\u{e9}\u{e9}t\u{e9}",
+        ];
+        for a in words {
+            for b in words {
+                assert!(may_be_slip(a, b) || nearness(a, b) < 0.75, "{a} {b}");
+            }
+        }
     }
 }
