@@ -115,7 +115,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
             let topics = topics
                 .each_ref()
                 .map(|topic| NewTopic::new(topic, PARTITIONS));
-            create_topics(&settings, topics.to_vec(), Duration::from_secs(30)).await?;
+            create_topics(&settings, topics.to_vec(), Duration::from_secs(15)).await?;
         }
     }
     println!(

@@ -10,6 +10,7 @@ mod erase;
 mod explain;
 mod keys;
 mod leaf;
+mod lookup;
 mod names;
 mod node;
 mod registry;

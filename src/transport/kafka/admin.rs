@@ -48,6 +48,10 @@ pub async fn create_topics(
     limit: Duration,
 ) -> Result<()> {
     let config = client_config(settings)?;
+    let servers = settings
+        .get("bootstrap.servers")
+        .unwrap_or_default()
+        .to_owned();
     let handle = tokio::runtime::Handle::current();
     // Starting and dropping an admin client blocks.
     super::blocking(move || {
@@ -60,7 +64,9 @@ pub async fn create_topics(
             .operation_timeout(Some(limit));
         let results = handle
             .block_on(client.create_topics(&natives, &options))
-            .map_err(|cause| errors::from_kafka("could not create topics", &cause))?;
+            .map_err(|cause| {
+                errors::from_kafka(&format!("could not create topics at {servers}"), &cause)
+            })?;
         for result in results {
             match result {
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
