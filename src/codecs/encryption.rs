@@ -24,7 +24,7 @@
 pub use super::key_cache::CachedKeys;
 pub use super::keys::{Key, KeyId, KeyProvider, StaticKeys};
 
-use super::keys::{NONCE_LEN, Printable, TAG_LEN};
+use super::keys::{NONCE_LEN, TAG_LEN};
 use crate::answer::Answer;
 use crate::component::Component;
 use crate::config::{KeySpec, Node, TypeSpec};
@@ -42,6 +42,9 @@ use std::fmt;
 
 /// The first byte of an envelope.
 const VERSION: u8 = 1;
+
+/// The longest id of a key that an error shows.
+const MAX_SHOWN_ID: usize = 64;
 
 /// Decrypts on the way in, encrypts on the way out; see [`aes_gcm()`].
 ///
@@ -207,7 +210,13 @@ impl<P: KeyProvider> Serializer for AesGcm<P> {
 
 #[cold]
 fn unknown_key(id: &str) -> Error {
-    Error::decrypt(format!("key `{}` is unknown", Printable(id)))
+    // Bytes that are no envelope may look like one, and then anything stands where the id does.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte);
+    Error::decrypt(if id.len() <= MAX_SHOWN_ID && id.bytes().all(plain) {
+        format!("key `{id}` is unknown")
+    } else {
+        format!("a key with an id of {} bytes is unknown", id.len())
+    })
 }
 
 /// An envelope taken apart; nothing in it is verified yet.

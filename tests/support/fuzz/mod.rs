@@ -15,6 +15,7 @@ mod list;
 mod properties;
 
 use bytes::Bytes;
+use kafka_chain::codecs::cloudevents::EventError;
 use kafka_chain::{
     Context, Deserializer, Error, Give, Input, Part, Payload, Record, Result, Serializer, Target,
 };
@@ -97,7 +98,13 @@ const QUOTED: usize = 12;
 /// No text of `error` repeats the payload. Runs of bytes that the crate's own words could have are
 /// not looked at, so that an input which is such words proves nothing.
 fn quotes_nothing(error: &Error, payload: &[u8]) {
-    let text = format!("{error:?} {}", error.message());
+    let mut text = format!("{error:?} {}", error.message());
+    // The name of an attribute, short and plain, is shown on purpose.
+    let source = std::error::Error::source(error);
+    let event = source.and_then(|source| source.downcast_ref::<EventError>());
+    if let Some(name) = event.and_then(EventError::attribute) {
+        text = text.replace(name, "");
+    }
     let foreign = |b: &u8| !b.is_ascii() || b.is_ascii_control() || b"~^|@%{}\\".contains(b);
     for run in text.as_bytes().windows(QUOTED) {
         if run.iter().any(foreign) && payload.windows(QUOTED).any(|part| part == run) {
