@@ -190,7 +190,12 @@ fn an_unknown_key_is_named() {
     let longest = [b"\x01\xff".as_slice(), &[b'x'; 255], &[0; 28]].concat();
     let error = decrypt(&rotated, Some(&longest)).unwrap_err();
     assert_eq!(error.message(), "a key with an id of 255 bytes is unknown");
-}
+
+    for id in [b"\x01\x00".as_slice(), b"\x01\x02\xff\xfe"] {
+        let error = decrypt(&rotated, Some(&[id, &[0; 28]].concat())).unwrap_err();
+        assert_decrypt_error(&error);
+        assert_eq!(error.message(), "the key id is empty or not UTF-8");
+    }
 }
 
 /// FC-009.
