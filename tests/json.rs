@@ -247,10 +247,8 @@ fn a_document_that_is_not_utf8_is_refused_where_nobody_reads_it_too() {
     }
     let record = kafka_chain::Record::of_value(Some(b"{\"id\":7,\n\"\xF9\":1}"));
     let context = record.context(kafka_chain::Part::Value);
-    let answer = kafka_chain::Deserializer::deserialize(
-        &kafka_chain::codecs::json::json::<Item>(),
-        kafka_chain::Input::of(&context),
-    );
+    let stage = kafka_chain::codecs::json::json::<Item>();
+    let answer = kafka_chain::Deserializer::deserialize(&stage, kafka_chain::Input::of(&context));
     let error = answer.now().unwrap().unwrap_err();
     assert_eq!(
         error.message(),
