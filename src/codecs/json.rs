@@ -139,9 +139,7 @@ fn not_utf8(bytes: &[u8], valid: usize) -> Error {
     let before = bytes.get(..valid).unwrap_or(bytes);
     let lines = before.split(|byte| *byte == b'\n');
     let (line, column) = lines.fold((0, 0), |(line, _), text| (line + 1, text.len() + 1));
-    Error::malformed(format!(
-        "not a JSON document at line {line} column {column}: it is not UTF-8"
-    ))
+    Error::malformed(format!("not UTF-8 at line {line} column {column}"))
 }
 
 /// The type as properties name it: any document, as [`serde_json::Value`].
