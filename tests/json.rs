@@ -253,3 +253,26 @@ fn a_document_that_is_not_utf8_is_refused_where_nobody_reads_it_too() {
     assert_eq!(error.message(), "not UTF-8 at line 2 column 2");
     assert_eq!(error.kind(), kafka_chain::ErrorKind::Malformed);
 }
+
+/// A number that was read and written again is the same to the last bit.
+#[test]
+fn numbers_survive_reading_and_writing() {
+    for text in [
+        "5e-304",
+        "0.1",
+        "1.7976931348623157e308",
+        "2.2250738585072014e-308",
+    ] {
+        let record = kafka_chain::Record::of_value(Some(text.as_bytes()));
+        let context = record.context(kafka_chain::Part::Value);
+        let stage = kafka_chain::codecs::json::json::<f64>();
+        let answer =
+            kafka_chain::Deserializer::deserialize(&stage, kafka_chain::Input::of(&context));
+        let read = answer.now().unwrap().unwrap().unwrap();
+        assert_eq!(
+            read.to_bits(),
+            text.parse::<f64>().unwrap().to_bits(),
+            "{text}"
+        );
+    }
+}

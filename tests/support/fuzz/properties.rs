@@ -28,7 +28,10 @@ fn pairs(properties: &Properties) -> Vec<(&str, &str)> {
 }
 
 pub(super) fn properties(input: &[u8]) {
-    let has_marker = input
+    // Escapes and joined lines may keep the marker apart in the input.
+    let apart = |byte: &u8| *byte == b'\\' || byte.is_ascii_whitespace();
+    let joined: Vec<u8> = input.iter().copied().filter(|byte| !apart(byte)).collect();
+    let has_marker = joined
         .windows(MARKER.len())
         .any(|part| part == MARKER.as_bytes());
     let read = [Charset::Utf8, Charset::Iso8859_1]
@@ -44,11 +47,6 @@ pub(super) fn properties(input: &[u8]) {
         match read {
             Ok(properties) => {
                 written_as_java_does(&properties);
-                // An escape may have kept the marker apart in the input.
-                let has_marker = has_marker
-                    || pairs(&properties)
-                        .iter()
-                        .any(|(key, value)| key.contains(MARKER) || value.contains(MARKER));
                 resolved(properties, has_marker);
             }
             Err(report) => told(&report, has_marker),
