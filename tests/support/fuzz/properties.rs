@@ -86,11 +86,14 @@ fn resolved(properties: Properties, has_marker: bool) {
 
 fn told(report: &Report, has_marker: bool) {
     assert!(!report.is_empty());
-    let text = report.to_string();
-    assert!(
-        has_marker || !text.contains(MARKER),
-        "a secret is shown: {text}"
-    );
+    // A key is shown on purpose; what is said of it shows no value.
+    for problem in report.iter() {
+        let text = format!("{} {:?}", problem.message, problem.suggestion);
+        assert!(
+            has_marker || !text.contains(MARKER),
+            "a secret is shown: {text}"
+        );
+    }
     assert_eq!(
         report.to_string().lines().count(),
         1 + report.iter().count() + usize::from(report.len() > report.iter().count())
