@@ -211,6 +211,15 @@ fn documents() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A number is read as the double nearest to it, as in Java, not as one near to that.
+#[test]
+fn a_number_that_is_written_reads_as_the_same_number() {
+    let number = read::<f64>(Some(b"88888200000000001779594284e88")).unwrap();
+    let written = write(number.as_ref()).unwrap().payload.unwrap();
+    assert_eq!(written, "8.88882e+113");
+    assert_eq!(read::<f64>(Some(&written)).unwrap(), number);
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read_back(document in documents()) {
