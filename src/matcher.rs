@@ -171,7 +171,7 @@ pub fn from_tree(
             .collect()
     };
     let word = || match tree.delegates.as_slice() {
-        [word] if word.delegates.is_empty() => Ok(word.name.as_str()),
+        [word] if word.delegates.is_empty() && word.label.is_none() => Ok(word.name.as_str()),
         _ => Err(format!(
             "`{}` takes one word, as in `{0}({1})`",
             tree.name,
@@ -273,6 +273,10 @@ mod tests {
             (
                 "status(fatal)",
                 "there is no status `fatal`; there are temporary, permanent",
+            ),
+            (
+                "kind(decrypt#x)",
+                "`kind` takes one word, as in `kind(decrypt)`",
             ),
             ("kind", "`kind` takes one word, as in `kind(decrypt)`"),
             ("not(all, none)", "`not` takes one matcher"),

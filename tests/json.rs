@@ -118,7 +118,7 @@ fn errors_are_reduced_to_category_line_and_column() {
     );
     assert_eq!(
         message(b"\xff\xfe"),
-        "json: permanent malformed: not a JSON document at line 1 column 1"
+        "json: permanent malformed: not UTF-8 at line 1 column 1"
     );
 }
 
@@ -244,4 +244,21 @@ proptest! {
             ErrorKind::Malformed
         );
     }
+}
+
+/// A document is UTF-8 as a whole, in what a type leaves out too.
+#[test]
+fn a_document_that_is_not_utf8_is_refused_where_nobody_reads_it_too() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Item {
+        #[expect(dead_code, reason = "only read")]
+        id: u8,
+    }
+    let record = kafka_chain::Record::of_value(Some(b"{\"id\":7,\n\"\xF9\":1}"));
+    let context = record.context(kafka_chain::Part::Value);
+    let stage = kafka_chain::codecs::json::json::<Item>();
+    let answer = kafka_chain::Deserializer::deserialize(&stage, kafka_chain::Input::of(&context));
+    let error = answer.now().unwrap().unwrap_err();
+    assert_eq!(error.message(), "not UTF-8 at line 2 column 2");
+    assert_eq!(error.kind(), kafka_chain::ErrorKind::Malformed);
 }

@@ -96,7 +96,12 @@ impl<T: DeserializeOwned + Send + 'static> Deserializer for Json<T> {
         let Some(bytes) = input.payload.as_bytes() else {
             return Answer::ok(None);
         };
-        Answer::Ready(match serde_json::from_slice(bytes) {
+        // serde_json does not look at the text of what a type leaves out.
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return Answer::err(not_utf8(bytes, error.valid_up_to())),
+        };
+        Answer::Ready(match serde_json::from_str(text) {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(refused(&error)),
         })
@@ -127,6 +132,16 @@ fn refused(error: &serde_json::Error) -> Error {
         Category::Syntax | Category::Io => Error::malformed(format!("not a JSON document {at}")),
     }
 }
+
+/// JSON is UTF-8 (RFC 8259 section 8.1), and the first `valid` bytes are.
+#[cold]
+fn not_utf8(bytes: &[u8], valid: usize) -> Error {
+    let before = bytes.get(..valid).unwrap_or(bytes);
+    let lines = before.split(|byte| *byte == b'\n');
+    let (line, column) = lines.fold((0, 0), |(line, _), text| (line + 1, text.len() + 1));
+    Error::malformed(format!("not UTF-8 at line {line} column {column}"))
+}
+
 /// The type as properties name it: any document, as [`serde_json::Value`].
 pub(crate) fn spec() -> TypeSpec {
     TypeSpec::new("json")

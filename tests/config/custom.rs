@@ -114,7 +114,7 @@ fn chains() -> impl Strategy<Value = Tree> {
         Just("long"),
         Just("json"),
         Just("uuid"),
-        Just("cloudevents")
+        Just("double")
     ]
     .prop_map(Tree::leaf);
     let chain = leaf.prop_recursive(8, 40, 2, |inner| {

@@ -145,6 +145,7 @@ fn a_key_of_a_role_that_no_part_reads_is_an_error_and_a_flat_one_a_warning() {
 }
 
 /// FC-111: a secret is in no message and no print.
+#[cfg(feature = "encryption")]
 #[test]
 fn secrets_are_in_no_message_and_no_print() {
     let text = "\

@@ -44,6 +44,11 @@ pub(super) fn properties(input: &[u8]) {
         match read {
             Ok(properties) => {
                 written_as_java_does(&properties);
+                // An escape may have kept the marker apart in the input.
+                let has_marker = has_marker
+                    || pairs(&properties)
+                        .iter()
+                        .any(|(key, value)| key.contains(MARKER) || value.contains(MARKER));
                 resolved(properties, has_marker);
             }
             Err(report) => told(&report, has_marker),
