@@ -36,6 +36,7 @@ pub(super) fn headers(input: &[u8]) {
     };
     let letters = DeadLetters::new().dialects(Dialect::ALL).group("shop");
     let first = written(&letters, &record.to_owned());
+    written_short(&letters, &record.to_owned());
     // A dead letter that fails again is a dead letter of the same record.
     let again = OwnedRecord {
         topic: first.topic.clone(),
@@ -101,14 +102,22 @@ fn in_range(info: &DeadLetterInfo) {
     );
 }
 
+fn failure_of(record: &OwnedRecord) -> Box<Failure> {
+    let error = Error::malformed("it ends too early").at("json");
+    Failure::new(error, &record.as_record().context(Part::Value))
+}
+
 /// Key, value and foreign headers are those consumed; the dialects' headers tell what happened.
 fn written(letters: &DeadLetters, record: &OwnedRecord) -> OutgoingRecord {
-    let borrowed = record.as_record();
-    let error = Error::malformed("it ends too early").at("json");
-    let failure = Failure::new(error, &borrowed.context(Part::Value));
-    let full = letters.full(&failure, NOW).unwrap();
+    let full = letters.full(&failure_of(record), NOW).unwrap();
     assert_eq!((&full.key, &full.value), (&record.key, &record.value));
     told(&full.headers, &record.headers);
+    full
+}
+
+/// The same where less may be written.
+fn written_short(letters: &DeadLetters, record: &OwnedRecord) {
+    let failure = failure_of(record);
     let shortened = letters.shortened(&failure, NOW).unwrap();
     assert_eq!(
         (&shortened.key, &shortened.value),
@@ -119,7 +128,6 @@ fn written(letters: &DeadLetters, record: &OwnedRecord) -> OutgoingRecord {
     let empty = record.value.as_ref().map(|_| Bytes::new());
     assert_eq!((&least.key, &least.value), (&record.key, &empty));
     told(&least.headers, &record.headers);
-    full
 }
 
 fn told(headers: &Headers, own: &Headers) {
