@@ -28,9 +28,6 @@ fn pairs(properties: &Properties) -> Vec<(&str, &str)> {
 }
 
 pub(super) fn properties(input: &[u8]) {
-    let has_marker = input
-        .windows(MARKER.len())
-        .any(|part| part == MARKER.as_bytes());
     let read = [Charset::Utf8, Charset::Iso8859_1]
         .map(|charset| Properties::parse(input, charset, "fuzz.properties"));
     if input.is_ascii() {
@@ -44,16 +41,21 @@ pub(super) fn properties(input: &[u8]) {
         match read {
             Ok(properties) => {
                 written_as_java_does(&properties);
-                // An escape may have kept the marker apart in the input.
-                let has_marker = has_marker
-                    || pairs(&properties)
-                        .iter()
-                        .any(|(key, value)| key.contains(MARKER) || value.contains(MARKER));
+                let has_marker = has_marker(&properties);
                 resolved(properties, has_marker);
             }
-            Err(report) => told(&report, has_marker),
+            // Nothing was put in yet, and a key is shown though it holds the marker.
+            Err(report) => told(&report, true),
         }
     }
+}
+
+/// Whether the marker stands where it may be shown.
+pub(super) fn has_marker(properties: &Properties) -> bool {
+    let has = |text: &String| text.contains(MARKER);
+    properties
+        .iter()
+        .any(|property| has(&property.key) || has(&property.value))
 }
 
 /// What Java's `store` would write reads as the same entries in the same order, in either charset.
