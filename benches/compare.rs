@@ -204,7 +204,6 @@ fn layer(name: &str) -> Result {
     }
 }
 
-#[cfg(feature = "cloudevents")]
 fn events(name: &str) -> Result {
     use cloudevents::Event;
     use cloudevents::message::BinaryDeserializer;
@@ -331,37 +330,31 @@ const COMPARISONS: &[Comparison] = &[
         layer,
         "what a layer adds to a trivial delegate, of 10 ns",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-structured",
         events,
         "structured mode to Event, to cloudevents-sdk",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-structured-schema",
         events,
         "the same with a dataschema and an extension more",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-binary",
         events,
         "binary mode to Event, to cloudevents-sdk",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-binary-schema",
         events,
         "the same with a dataschema and an extension more",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-view",
         events,
         "borrowed view and typed data, to serde_json alone",
     ),
-    #[cfg(feature = "cloudevents")]
     (
         "cloudevents-view-schema",
         events,
