@@ -1,7 +1,7 @@
 //! The one-line form of chains and matchers, and whole configurations.
 
 use super::MARKER;
-use super::properties::{env, reads_files};
+use super::properties::{env, has_marker, reads_files};
 use kafka_chain::config::{ClientKey, ClientKeys, Configuration, Registry};
 use kafka_chain::matcher::{Matcher, SharedMatcher, from_tree};
 use kafka_chain::properties::{Charset, Properties, Property, Report};
@@ -110,9 +110,7 @@ pub(super) fn configuration(input: &[u8]) {
     if reads_files(&properties) {
         return;
     }
-    let has_marker = input
-        .windows(MARKER.len())
-        .any(|part| part == MARKER.as_bytes());
+    let has_marker = has_marker(&properties);
     let Ok(properties) = properties.resolve_with(&env) else {
         return;
     };

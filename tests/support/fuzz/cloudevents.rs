@@ -1,43 +1,13 @@
 //! CloudEvents in both modes: the view, the `Event`, and what is written of either.
 
-use super::{quotes_nothing, read_in};
-use bytes::Bytes;
+use super::{headers_and_value, quotes_nothing, read_in};
 use kafka_chain::codecs::cloudevents::{
     CloudEvents, ContentMode, Encoding, EventData, EventView, Mode, read_batch, split_batch,
 };
 use kafka_chain::{Encoded, Headers, Part, Payload, Record, Serializer, Target};
 
-/// Lines `name: value` are headers, of which one without colon is null; what follows a blank line
-/// is the value, and without a blank line that is null.
 pub(super) fn binary(input: &[u8]) {
-    let mut headers = Headers::new();
-    let mut rest = input;
-    let value = loop {
-        let end = rest.iter().position(|b| *b == b'\n');
-        let (line, after) = match end {
-            Some(end) => (&rest[..end], Some(&rest[end + 1..])),
-            None => (rest, None),
-        };
-        if line.is_empty() {
-            break after;
-        }
-        match line.iter().position(|b| *b == b':') {
-            Some(colon) => {
-                let value = line[colon + 1..]
-                    .strip_prefix(b" ")
-                    .unwrap_or(&line[colon + 1..]);
-                headers.push(
-                    Bytes::copy_from_slice(&line[..colon]),
-                    Some(Bytes::copy_from_slice(value)),
-                );
-            }
-            None => headers.push(Bytes::copy_from_slice(line), None::<Bytes>),
-        }
-        match after {
-            Some(after) => rest = after,
-            None => break None,
-        }
-    };
+    let (headers, value) = headers_and_value(input);
     record(&headers, value, input);
 }
 

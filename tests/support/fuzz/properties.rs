@@ -28,12 +28,6 @@ fn pairs(properties: &Properties) -> Vec<(&str, &str)> {
 }
 
 pub(super) fn properties(input: &[u8]) {
-    // Escapes and joined lines may keep the marker apart in the input.
-    let apart = |byte: &u8| *byte == b'\\' || byte.is_ascii_whitespace();
-    let joined: Vec<u8> = input.iter().copied().filter(|byte| !apart(byte)).collect();
-    let has_marker = joined
-        .windows(MARKER.len())
-        .any(|part| part == MARKER.as_bytes());
     let read = [Charset::Utf8, Charset::Iso8859_1]
         .map(|charset| Properties::parse(input, charset, "fuzz.properties"));
     if input.is_ascii() {
@@ -47,11 +41,20 @@ pub(super) fn properties(input: &[u8]) {
         match read {
             Ok(properties) => {
                 written_as_java_does(&properties);
+                let has_marker = has_marker(&properties);
                 resolved(properties, has_marker);
             }
-            Err(report) => told(&report, has_marker),
+            Err(report) => told(&report, false),
         }
     }
+}
+
+/// Whether the marker stands where it may be shown.
+pub(super) fn has_marker(properties: &Properties) -> bool {
+    let has = |text: &String| text.contains(MARKER);
+    properties
+        .iter()
+        .any(|property| has(&property.key) || has(&property.value))
 }
 
 /// What Java's `store` would write reads as the same entries in the same order, in either charset.
