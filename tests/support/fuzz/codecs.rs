@@ -119,8 +119,11 @@ enum Kind {
 pub(super) fn json(input: &[u8]) {
     let whole = round_trip(&Json::<serde_json::Value>::new(), input);
     let typed = round_trip(&Json::<Order>::new(), input);
+    // Half a surrogate pair is JSON (RFC 8259 section 8.2), but no text of Rust's: a type that does
+    // not look at it may read such a document.
+    let surrogate = |part: &[u8]| part.eq_ignore_ascii_case(b"\\ud");
     assert!(
-        typed.is_none() || whole.is_some(),
+        typed.is_none() || whole.is_some() || input.windows(3).any(surrogate),
         "what fits a type is a document"
     );
     if let Some((value, written)) = whole {
