@@ -163,7 +163,7 @@ async fn back_pressure_reaches_the_broker() {
     let limits = [
         ("queued.max.messages.kbytes", "8"),
         ("max.partition.fetch.bytes", "4096"),
-        ("session.timeout.ms", "1100"),
+        ("session.timeout.ms", "6000"),
     ];
     let mut consumer = start(&rig.settings("pressure", &limits), "pressure");
     let mut partition = assigned(&mut consumer).await.remove(0);
@@ -205,9 +205,9 @@ async fn a_blocked_runtime_costs_no_rebalance() {
     let rig = rig("blocked", 1);
     fill(&rig.sink, "blocked", 0, 2).await;
     let timeouts = [
-        ("session.timeout.ms", "1100"),
+        ("session.timeout.ms", "3000"),
         ("heartbeat.interval.ms", "50"),
-        ("max.poll.interval.ms", "1200"),
+        ("max.poll.interval.ms", "3200"),
     ];
     let mut consumer = start(&rig.settings("blocked", &timeouts), "blocked");
     let mut partition = assigned(&mut consumer).await.remove(0);
