@@ -21,24 +21,28 @@ mod orders;
 mod report;
 
 use arguments::Arguments;
-use consumer::Consumer;
+use consumer::{Consumer, Place};
 use indicatif::{ProgressBar, ProgressStyle};
 use kafka_chain::backoff::RetryEvent;
 use kafka_chain::codecs::encryption::AesGcm;
 use kafka_chain::config::{Configuration, Registry};
 use kafka_chain::properties::Properties;
 use kafka_chain::transport::kafka::{EmbeddedBroker, KafkaSink, NewTopic, create_topics};
-use kafka_chain::transport::{Settings, producer_settings};
+use kafka_chain::transport::{Delivered, Settings, producer_settings};
 use kafka_chain::{Error, Result};
 use key_service::KeyService;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 const PARTITIONS: i32 = 6;
+
+/// What stands below it is for the producer of dead letters.
+const PRODUCER: &str = "dead.letter.producer.";
 
 /// How many records the producer has under way at once.
 const IN_FLIGHT: usize = 500;
@@ -124,7 +128,12 @@ async fn run(arguments: &Arguments) -> Result<bool> {
     );
     println!("chain    {}", consumer.chain());
 
-    let sink = KafkaSink::start(&producer_settings(&settings, &Settings::new()))?;
+    let overrides: Settings = configuration
+        .own()
+        .iter()
+        .filter_map(|own| Some((own.key.strip_prefix(PRODUCER)?, own.value.clone())))
+        .collect();
+    let sink = KafkaSink::start(&producer_settings(&settings, &overrides))?;
     let progress = progress(arguments.records);
     let produced = async {
         let produced = produce(&sink, arguments.records, consumer_topic(&topics)).await;
@@ -135,9 +144,9 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         tokio::join!(produced, consumer.run(arguments.records, &sink, &progress));
     progress.finish_and_clear();
     let (produced, tally) = (produced?, consumed?);
-    let dead_letters = consumer.dead_letters(3).await?;
+    let dead_letters = consumer.dead_letters(tally.dead_at.len()).await?;
     let right = report::print(
-        produced,
+        &produced,
         &tally,
         retries.load(Ordering::Relaxed),
         key_service.calls(),
@@ -175,29 +184,32 @@ fn configure(
     registry.resolve_and_configure(properties)
 }
 
-/// Produces the sample orders, some of them at a time; all are acknowledged when it returns.
-async fn produce(sink: &KafkaSink, records: usize, topic: &str) -> Result<usize> {
+/// Produces the sample orders, some of them at a time; where each lies, once all are acknowledged.
+async fn produce(sink: &KafkaSink, records: usize, topic: &str) -> Result<BTreeSet<Place>> {
     let mut samples = orders::Samples::new()?;
     let mut under_way = VecDeque::with_capacity(IN_FLIGHT);
-    let joined = |joined: std::result::Result<Result<_>, _>| {
-        joined
-            .map_err(|_| Error::permanent("a send was given up"))
-            .and_then(|sent| sent)
-    };
+    let mut places = BTreeSet::new();
     for number in 0..records {
         if under_way.len() == IN_FLIGHT
             && let Some(oldest) = under_way.pop_front()
         {
-            joined(oldest.await)?;
+            places.insert(acknowledged(oldest).await?);
         }
         let record = samples.record(number, topic).await?;
         let sink = sink.clone();
         under_way.push_back(tokio::spawn(async move { sink.send(record).await }));
     }
     for sent in under_way {
-        joined(sent.await)?;
+        places.insert(acknowledged(sent).await?);
     }
-    Ok(records)
+    Ok(places)
+}
+
+async fn acknowledged(sent: JoinHandle<Result<Delivered>>) -> Result<Place> {
+    let delivered = sent
+        .await
+        .map_err(|_| Error::permanent("a send was given up"))??;
+    Ok((delivered.partition, delivered.offset))
 }
 
 fn progress(records: usize) -> ProgressBar {

@@ -15,7 +15,7 @@ const KIP873_CLASS: &str = "com.example.DecryptionDeserializer";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let Some(file) = arguments.next() else {
+    let Some(file) = arguments.next().filter(|word| word != "--help") else {
         eprintln!("usage: explain FILE [CLASS…] [CLASS=TYPE…]");
         return ExitCode::from(2);
     };

@@ -15,16 +15,19 @@ const OWN_KEYS: &[OwnKey] = &[
         name: "topics",
         default: None,
         doc: "The topics to consume, separated by commas.",
+        is_client: false,
     },
     OwnKey {
         name: "dead.letter.topic",
         default: Some("${topic}.dead-letter"),
         doc: "Where records go that failed; `${topic}` and `${group}` stand for their names.",
+        is_client: false,
     },
     OwnKey {
         name: "dead.letter.producer.",
         default: None,
         doc: "Settings of the producer of dead letters, beside those it inherits.",
+        is_client: true,
     },
 ];
 

@@ -150,13 +150,15 @@ pub fn predicate(
 }
 
 /// The matcher that a tree of the built-in words says: `all`, `none`, `status(…)`, `kind(…)`,
-/// `any(…, …)`, `all(…, …)`, `not(…)`; other words are looked up in `named`.
+/// `any(…, …)`, `all(…, …)`, `not(…)`; what `named` knows comes before them. `names` are the names
+/// that it knows, for the message about an unknown one.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what would be right.
 pub fn from_tree(
     tree: &Tree,
     named: &dyn Fn(&Tree) -> Option<Result<SharedMatcher, String>>,
+    names: &[&str],
 ) -> Result<SharedMatcher, String> {
     if let Some(label) = &tree.label {
         return Err(format!(
@@ -167,7 +169,7 @@ pub fn from_tree(
     let inner = || -> Result<Vec<_>, String> {
         tree.delegates
             .iter()
-            .map(|inner| from_tree(inner, named))
+            .map(|inner| from_tree(inner, named, names))
             .collect()
     };
     let word = || match tree.delegates.as_slice() {
@@ -178,6 +180,9 @@ pub fn from_tree(
             example(&tree.name)
         )),
     };
+    if let Some(found) = named(tree) {
+        return found;
+    }
     match (tree.name.as_str(), tree.delegates.len()) {
         ("all", 0) => Ok(all()),
         ("none", 0) => Ok(none()),
@@ -186,7 +191,7 @@ pub fn from_tree(
         ("any", _) => inner().map(any_of),
         ("all", _) => inner().map(all_of),
         ("not", _) => match tree.delegates.as_slice() {
-            [inner] => from_tree(inner, named).map(not),
+            [inner] => from_tree(inner, named, names).map(not),
             _ => Err("`not` takes one matcher, as in `not(kind(decrypt))`".to_owned()),
         },
         ("status", _) => {
@@ -205,13 +210,11 @@ pub fn from_tree(
                 )
             })
         }
-        _ => named(tree).unwrap_or_else(|| {
-            Err(unknown(
-                "matcher",
-                &tree.name,
-                &["all", "none", "status", "kind", "any", "not"],
-            ))
-        }),
+        _ => {
+            let mut known = vec!["all", "none", "status", "kind", "any", "not"];
+            known.extend_from_slice(names);
+            Err(unknown("matcher", &tree.name, &known))
+        }
     }
 }
 
@@ -224,10 +227,15 @@ fn example(name: &str) -> &'static str {
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> String {
-    format!(
-        "there is no {what} `{word}`; there are {}",
-        known.join(", ")
-    )
+    let simple = word.rsplit(['.', '$']).next().unwrap_or(word);
+    let near = known.iter().map(|name| (strsim::jaro(simple, name), name));
+    let near = near.max_by(|a, b| a.0.total_cmp(&b.0));
+    let suggestion = match near {
+        Some((nearness, name)) if nearness > 0.8 => format!("; did you mean `{name}`?"),
+        _ => String::new(),
+    };
+    let known = known.join(", ");
+    format!("there is no {what} `{word}`; there are {known}{suggestion}")
 }
 
 #[cfg(test)]
@@ -235,7 +243,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<SharedMatcher, String> {
-        from_tree(&text.parse().unwrap(), &|_| None)
+        from_tree(&text.parse().unwrap(), &|_| None, &[])
     }
 
     #[test]

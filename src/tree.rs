@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How deep a chain may nest.
+/// How deep a chain may nest, the innermost part counted.
 pub const MAX_DEPTH: usize = 32;
 
 /// How long the one-line form of a chain may be, in bytes.

@@ -37,6 +37,7 @@ impl Arguments {
                         .filter(|records| (1..=1_000_000).contains(records))
                         .ok_or_else(|| format!("--records is from 1 to 1000000\n{USAGE}"))?;
                 }
+                "--help" | "-h" => return Err(USAGE.to_owned()),
                 _ => return Err(format!("`{word}` is not an option\n{USAGE}")),
             }
         }

@@ -8,7 +8,7 @@ use kafka_chain::dead_letter::{self, DeadLetterInfo, DeadLetters, destination};
 use kafka_chain::transport::Settings;
 use kafka_chain::transport::kafka::{KafkaSink, KafkaSource};
 use kafka_chain::{Component, Error, Failure, Part, Record, Result, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How long the loop waits for a record that was produced before it gives up.
@@ -16,12 +16,20 @@ const IDLE: Duration = Duration::from_secs(30);
 
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
+/// Partition and offset.
+pub type Place = (i32, i64);
+
 /// What became of the records.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub orders: usize,
     pub others: usize,
     pub tombstones: usize,
+    /// Where each record lies that was delivered, and each that was dead-lettered.
+    pub delivered_at: BTreeSet<Place>,
+    pub dead_at: BTreeSet<Place>,
+    /// Records that came again, after a rebalance or a restart of the broker.
+    pub again: usize,
     /// By kind and stage of the error.
     pub dead_lettered: BTreeMap<(String, String), usize>,
 }
@@ -31,8 +39,12 @@ impl Tally {
         self.orders + self.others + self.tombstones
     }
 
-    fn total(&self) -> usize {
-        self.delivered() + self.dead_lettered.values().sum::<usize>()
+    pub fn total(&self) -> usize {
+        self.delivered_at.len() + self.dead_at.len()
+    }
+
+    fn knows(&self, place: &Place) -> bool {
+        self.delivered_at.contains(place) || self.dead_at.contains(place)
     }
 }
 
@@ -53,7 +65,10 @@ impl Consumer {
     ) -> Result<Self> {
         let own = configuration.own();
         let group = settings.get("group.id").unwrap_or("shop").to_owned();
-        let topic = own.value("topics").unwrap_or("orders").trim().to_owned();
+        let topic = own.value("topics").unwrap_or("orders").to_owned();
+        if topic.contains(',') {
+            return Err(Error::config("topics: this example consumes one topic"));
+        }
         let topic = match run_name {
             Some(run) => format!("{topic}-{run}"),
             None => topic,
@@ -112,13 +127,27 @@ impl Consumer {
             let message = received?;
             // An error here is one that no exception handling took: the loop stops and nothing is
             // stored, so that the record comes again.
-            match self.handle(&message.record(), &mut tally).await? {
-                Ok(()) => {}
+            let record = message.record();
+            let place = (record.partition, record.offset);
+            let handled = match tally.knows(&place) {
+                true => {
+                    tally.again += 1;
+                    continue;
+                }
+                false => self.handle(&record, &mut tally).await,
+            };
+            // The error of a loop that stops says at which record.
+            let here = || format!("{}-{}@{}", record.topic, record.partition, record.offset);
+            match handled.map_err(|error| error.at(here()))? {
+                Ok(()) => {
+                    tally.delivered_at.insert(place);
+                }
                 Err(failure) => {
                     sink.send(self.dead_letters.full(&failure, now())?).await?;
                     let stage = failure.error.stages().last().unwrap_or("").to_owned();
                     let kind = failure.error.kind().to_string();
                     *tally.dead_lettered.entry((kind, stage)).or_default() += 1;
+                    tally.dead_at.insert(place);
                 }
             }
             source.store(&message)?;
@@ -148,24 +177,21 @@ impl Consumer {
         }
     }
 
-    /// Some dead letters, of different kinds, as they lie in their topic.
-    pub async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetterInfo>> {
+    /// The dead letters as they lie in their topic, `expected` of them or what there is.
+    pub async fn dead_letters(&self, expected: usize) -> Result<Vec<DeadLetterInfo>> {
+        let mut found = Vec::new();
+        if expected == 0 {
+            return Ok(found);
+        }
         let mut settings = self.settings.clone();
         let group = settings.get("group.id").unwrap_or("shop");
         settings.set("group.id", format!("{group}.look"));
         let mut source = KafkaSource::start(&settings, &[self.dead_letter_topic()])?;
-        let mut found: Vec<DeadLetterInfo> = Vec::new();
-        while found.len() < most {
-            let wait = tokio::time::timeout(Duration::from_secs(5), source.recv());
+        while found.len() < expected {
+            let wait = tokio::time::timeout(Duration::from_secs(10), source.recv());
             let Ok(message) = wait.await else { break };
             let message = message?;
-            if let Some((_, letter)) = dead_letter::read(message.record().headers)
-                && found
-                    .iter()
-                    .all(|known| known.fingerprint() != letter.fingerprint())
-            {
-                found.push(letter);
-            }
+            found.extend(dead_letter::read(message.record().headers).map(|(_, letter)| letter));
         }
         source.close().await;
         Ok(found)

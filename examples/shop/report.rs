@@ -1,38 +1,62 @@
 //! What the main job shows at its end.
 
-use crate::consumer::Tally;
+use crate::consumer::{Place, Tally};
 use kafka_chain::dead_letter::DeadLetterInfo;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Prints the numbers and some dead letters; whether the numbers add up.
+/// Some dead letters of different kinds.
+const SHOWN: usize = 3;
+
+/// Prints the numbers and some dead letters; whether each record that was produced was delivered or
+/// lies in the dead-letter topic, and none is in both.
 pub fn print(
-    produced: usize,
+    produced: &BTreeSet<Place>,
     tally: &Tally,
     retries: usize,
     key_service_calls: usize,
     dead_letters: &[DeadLetterInfo],
 ) -> bool {
-    let dead: usize = tally.dead_lettered.values().sum();
+    let row = |name: &str, count: usize| println!("{name:<34}{count:>8}");
     println!();
-    println!("{:<34}{produced:>8}", "produced");
-    println!("{:<34}{:>8}", "delivered", tally.delivered());
-    println!("{:<34}{:>8}", "  orders", tally.orders);
-    println!("{:<34}{:>8}", "  of another type", tally.others);
-    println!("{:<34}{:>8}", "  tombstones", tally.tombstones);
-    println!("{:<34}{dead:>8}", "dead-lettered");
+    row("produced", produced.len());
+    row("delivered", tally.delivered());
+    row("  orders", tally.orders);
+    row("  of another type", tally.others);
+    row("  tombstones", tally.tombstones);
+    row("dead-lettered", tally.dead_at.len());
     for ((kind, stage), count) in &tally.dead_lettered {
-        println!("{:<34}{count:>8}", format!("  {kind} at {stage}"));
+        row(&format!("  {kind} at {stage}"), *count);
     }
-    println!("{:<34}{retries:>8}", "retried");
-    println!("{:<34}{key_service_calls:>8}", "calls of the key service");
+    row("retried", retries);
+    row("came again", tally.again);
+    row("calls of the key service", key_service_calls);
 
-    println!("\nsome dead letters");
+    let mut kinds = BTreeMap::new();
     for letter in dead_letters {
+        kinds.entry(letter.fingerprint()).or_insert(letter);
+    }
+    if !kinds.is_empty() {
+        println!("\nsome dead letters");
+    }
+    for letter in kinds.into_values().take(SHOWN) {
         show(letter);
     }
-    let sum = tally.delivered() + dead;
-    let right = sum == produced;
+
+    let lying: BTreeSet<Place> = dead_letters
+        .iter()
+        .filter_map(|letter| letter.partition().zip(letter.offset()))
+        .collect();
+    let settled: BTreeSet<Place> = tally.delivered_at.union(&lying).copied().collect();
+    let (delivered, dead) = (tally.delivered_at.len(), lying.len());
+    let right = settled == *produced && delivered + dead == produced.len();
     let sign = if right { "=" } else { "≠" };
-    println!("\ndelivered + dead-lettered = {sum} {sign} {produced} produced");
+    println!(
+        "\n{delivered} delivered + {dead} in the dead-letter topic {sign} {} produced",
+        produced.len()
+    );
+    for (partition, offset) in produced.difference(&settled).take(SHOWN) {
+        println!("  lost: partition {partition}, offset {offset}");
+    }
     right
 }
 

@@ -316,6 +316,13 @@ fn configured(node: &mut Node<'_, '_>) -> Option<AesGcm<StaticKeys>> {
     };
     match keys {
         Ok(keys) => Some(AesGcm::new(keys).associated_data(data)),
+        Err(_) if name == "key" => {
+            node.problem(
+                name,
+                "the key must be 16 or 32 bytes in hexadecimal digits or base64",
+            );
+            None
+        }
         Err(error) => {
             node.problem(name, error.message().to_owned());
             None

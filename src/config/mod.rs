@@ -8,6 +8,7 @@ mod chain;
 mod configuration;
 mod erase;
 mod explain;
+mod instance;
 mod keys;
 mod leaf;
 mod lookup;
@@ -15,6 +16,7 @@ mod names;
 mod node;
 mod registry;
 mod scope;
+mod sort;
 mod spec;
 mod wiring;
 

@@ -2,7 +2,7 @@
 
 use super::built::{Built, BuiltWriter};
 use super::explain::{NodeInfo, Setting, Source};
-use super::names::{is_class, nearest};
+use super::names::{is_class, nearest, simple_class};
 use super::scope::Scope;
 use super::spec::{Direction, KeySpec, TypeSpec};
 use super::wiring::Wiring;
@@ -184,18 +184,29 @@ impl<'a> Node<'_, 'a> {
         };
         let registry = self.wiring.registry;
         let named = |tree: &Tree| {
-            let found = registry
-                .matchers
-                .iter()
-                .find(|(name, _)| is_class(&tree.name, name))?;
-            Some(if tree.delegates.is_empty() {
-                Ok(found.1.clone())
-            } else {
-                Err(format!("`{}` takes no arguments", tree.name))
-            })
+            let is_named = |(name, _): &&(String, SharedMatcher)| is_class(&tree.name, name);
+            let found: Vec<_> = registry.matchers.iter().filter(is_named).collect();
+            match found.as_slice() {
+                [] => None,
+                [_] if !tree.delegates.is_empty() => None,
+                [(_, matcher)] => Some(Ok(matcher.clone())),
+                several => {
+                    let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
+                    let names = names.join(" or ");
+                    Some(Err(format!(
+                        "`{}` may be {names}: write the full name",
+                        tree.name
+                    )))
+                }
+            }
         };
+        let names: Vec<_> = registry
+            .matchers
+            .iter()
+            .map(|(name, _)| simple_class(name))
+            .collect();
         let parsed = text.parse::<Tree>().map_err(|error| error.to_string());
-        match parsed.and_then(|tree| matcher::from_tree(&tree, &named)) {
+        match parsed.and_then(|tree| matcher::from_tree(&tree, &named, &names)) {
             Ok(matcher) => {
                 self.renote(matcher.describe().to_string());
                 Some(Some(matcher))

@@ -126,7 +126,8 @@ impl Registry {
         self.with_type(spec)
     }
 
-    /// The type of this name, to complete, or a new one.
+    /// The type of this name, to complete by another direction, or a new one. A class whose kebab
+    /// name another type has goes by its full name.
     pub(crate) fn user_type(&self, name: &str, direction: Direction) -> TypeSpec {
         let is_class_name = name.contains(['.', '$']);
         let node_name = if is_class_name {
@@ -134,21 +135,37 @@ impl Registry {
         } else {
             name.to_owned()
         };
-        let of_same_name =
-            |spec: &&TypeSpec| spec.name == node_name && spec.is_users && !spec.goes(direction);
-        let mut spec = self
-            .types
-            .iter()
-            .find(of_same_name)
-            .cloned()
-            .unwrap_or_else(|| TypeSpec {
+        let twin = |spec: &&TypeSpec| {
+            let same = match is_class_name {
+                true => spec.classes.iter().any(|(class, _)| is_twin(class, name)),
+                false => spec.name == node_name,
+            };
+            spec.is_users && same && !spec.goes(direction)
+        };
+        if let Some(twin) = self.types.iter().find(twin) {
+            return match is_class_name {
+                true => twin.clone().class(name, Some(direction)),
+                false => twin.clone(),
+            };
+        }
+        if !is_class_name {
+            return TypeSpec {
                 is_users: true,
                 ..TypeSpec::new(node_name)
-            });
-        if is_class_name {
-            spec = spec.class(name, Some(direction));
+            };
         }
-        spec
+        let again = |spec: &&TypeSpec| spec.classes.iter().any(|(class, _)| class == name);
+        let taken = self.types.iter().any(|spec| spec.name == node_name);
+        let own_name = match self.types.iter().find(again) {
+            Some(again) if again.is_users => again.name.clone(),
+            _ if taken => name.to_owned(),
+            _ => node_name,
+        };
+        let spec = TypeSpec {
+            is_users: true,
+            ..TypeSpec::new(own_name)
+        };
+        spec.class(name, Some(direction))
     }
 
     /// Reads keys or values with this very deserializer. It wins over the properties of that role,
@@ -257,8 +274,14 @@ impl Registry {
                 .filter_map(|known| known.key.clone())
                 .collect();
             // What is said of a value that could not be resolved would only confuse.
-            let about_others =
-                |problem: &&Problem| problem.key.as_ref().is_none_or(|key| !keys.contains(key));
+            let is_about = |key: &str, unresolved: &String| {
+                let rest = key.strip_prefix(unresolved.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let about_others = |problem: &&Problem| {
+                let key = problem.key.as_deref();
+                key.is_none_or(|key| !keys.iter().any(|unresolved| is_about(key, unresolved)))
+            };
             unresolved.extend(others.iter().filter(about_others).cloned());
         }
         Err(unresolved)
@@ -278,4 +301,15 @@ impl Registry {
     pub fn own_keys(&self) -> &[OwnKey] {
         &self.own_keys
     }
+}
+
+/// Whether two classes are the two directions of one type: alike but for their ending.
+fn is_twin(one: &str, other: &str) -> bool {
+    let stem = |class: &str| {
+        let stem = class
+            .strip_suffix("Deserializer")
+            .or_else(|| class.strip_suffix("Serializer"));
+        stem.map(str::to_owned)
+    };
+    one != other && stem(one).is_some() && stem(one) == stem(other)
 }

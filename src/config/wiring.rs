@@ -3,10 +3,11 @@
 use super::built::{Built, BuiltWriter};
 use super::configuration::{Configuration, Readers, RoleChain, Writers};
 use super::explain::{Lint, LintView, NodeInfo, Source, role};
-use super::keys;
+use super::instance::given_instance;
 use super::lookup::Named;
 use super::node::Node;
-use super::registry::{Instance, Registry};
+use super::registry::Registry;
+use super::sort;
 use super::spec::{Direction, TypeSpec};
 use crate::properties::{Origin, Problem, Properties, Report};
 use crate::record::Part;
@@ -215,7 +216,7 @@ pub(super) fn configure(
             missing.append(&mut wiring.missing);
         }
     }
-    let sorted = keys::sort(registry, properties, &used, &roles, &mut report);
+    let sorted = sort::sort(registry, properties, &used, &roles, &mut report);
     for (problem, keys) in missing {
         let is_slip = |known: &Problem| {
             known
@@ -252,55 +253,6 @@ pub(super) fn configure(
 enum Either {
     Reader(Built),
     Writer(BuiltWriter),
-}
-
-/// The chain of a role that was given as an instance, for which its properties count no more.
-fn given_instance(
-    wiring: &mut Wiring<'_>,
-    warnings: &mut Vec<Problem>,
-) -> Option<(RoleChain, Instance)> {
-    let (part, direction) = (wiring.part, wiring.direction);
-    let given = wiring
-        .registry
-        .instances
-        .iter()
-        .find(|(known, _)| *known == part);
-    let (_, instance) = given.filter(|_| direction == Direction::Deserializer)?;
-    let role = wiring.role();
-    for property in wiring.properties.iter() {
-        let below = property
-            .key
-            .strip_prefix(&role)
-            .is_some_and(|rest| rest.starts_with('.'));
-        if property.key == role || below {
-            wiring.used.insert(property.key.clone());
-            let message = "left out: this role was given a deserializer in code";
-            warnings.push(
-                Problem::new(message)
-                    .key(&property.key)
-                    .at(&property.origin),
-            );
-        }
-    }
-    let tree = instance.0.describe();
-    let info = NodeInfo {
-        type_name: tree.to_string(),
-        label: None,
-        source: Source::Origin(Origin::code()),
-        settings: Vec::new(),
-        delegates: Vec::new(),
-        longest_wait: None,
-    };
-    Some((
-        RoleChain {
-            part,
-            direction,
-            tree,
-            info,
-            is_set: true,
-        },
-        instance.clone(),
-    ))
 }
 
 fn build_role(wiring: &mut Wiring<'_>) -> Option<(RoleChain, Either)> {

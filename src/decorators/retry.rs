@@ -92,7 +92,8 @@ impl<D> Retry<D> {
 
     /// Starts no attempt later than `limit` after the first failure. The wait that would end later is
     /// cut to end there, and the attempt after it is the last: a limit shorter than the first wait
-    /// still leaves one retry, and so does a limit of zero, at once.
+    /// still leaves one retry, and so does a limit of zero, at once. It does not end an attempt that is
+    /// running: [`attempt_timeout`](Self::attempt_timeout) does.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.policy.time_limit = Some(limit);

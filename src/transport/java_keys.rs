@@ -79,7 +79,9 @@ pub const JAVA_KEYS: &[(&str, JavaKey)] = &[
     ),
     (
         "config.providers",
-        Refused("a Java class cannot run here; write the values themselves"),
+        Dropped(
+            "${env:NAME} and ${file:PATH:KEY} are resolved without it; other providers are not",
+        ),
     ),
     (
         "bootstrap.controllers",

@@ -227,6 +227,20 @@ pub(crate) fn spec() -> TypeSpec {
             let size = primitives::entry_size(&tree.name);
             Some(node.built_writer_as(List::new(inner, size), Tree::of("list", [tree])))
         })
+        .lints(|list, _| {
+            let handles = list
+                .delegates
+                .iter()
+                .any(|entry| entry.contains("exception-handling"));
+            if !handles {
+                return Vec::new();
+            }
+            vec![
+                "failures of its entries become entries: the record counts as read. To have the \
+                 record fail, put exception-handling around the list"
+                    .to_owned(),
+            ]
+        })
 }
 
 fn checked_class(node: &mut Node<'_, '_>) -> Option<()> {

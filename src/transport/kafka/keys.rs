@@ -19,6 +19,10 @@ impl ClientKeys for KafkaKeys {
             },
             Some(JavaKey::Refused(reason)) => ClientKey::Refused(reason.to_owned()),
             Some(JavaKey::Dropped(reason)) => ClientKey::Dropped(reason.to_owned()),
+            None if key.starts_with("config.providers.") => {
+                let reason = "placeholders need no provider to be configured";
+                ClientKey::Dropped(reason.to_owned())
+            }
             None if is_known(key) => known(key, value),
             None => ClientKey::Unknown,
         }

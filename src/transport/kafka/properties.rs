@@ -46,7 +46,7 @@ pub fn is_known(name: &str) -> bool {
 /// Whether librdkafka takes this value for this property.
 ///
 /// # Errors
-/// The reason, in librdkafka's words unless the value is a secret that they might quote.
+/// The reason, in librdkafka's words where they do not quote the value.
 pub fn validate_property(name: &str, value: &str) -> Result<(), String> {
     match try_property(name, value) {
         Ok(()) => Ok(()),
@@ -54,8 +54,20 @@ pub fn validate_property(name: &str, value: &str) -> Result<(), String> {
         Err(Refusal::Invalid(_)) if is_secret_key(name) => Err(format!(
             "librdkafka does not take the value {REDACTED} of {name}"
         )),
-        Err(Refusal::Invalid(text)) => Err(text),
+        Err(Refusal::Invalid(text)) => Err(without(&text, value)),
     }
+}
+
+/// What librdkafka says without the value: whoever prints it cannot know whether it is a secret.
+fn without(text: &str, value: &str) -> String {
+    let text = text.trim();
+    if let Some((_, range)) = text.split_once("is outside allowed range") {
+        return format!("the value is outside the allowed range{}", range.trim_end());
+    }
+    if value.is_empty() || !text.contains(value) {
+        return text.to_owned();
+    }
+    "librdkafka does not take the value".to_owned()
 }
 
 /// Why a property was refused.

@@ -46,11 +46,11 @@ pub(super) fn matcher(input: &[u8]) {
     let Ok(tree) = text.parse::<Tree>() else {
         return;
     };
-    match from_tree(&tree, &|_| None) {
+    match from_tree(&tree, &|_| None, &[]) {
         Ok(matcher) => {
             let described = matcher.describe();
             assert_eq!(described, tree);
-            let again = from_tree(&described, &|_| None).unwrap();
+            let again = from_tree(&described, &|_| None, &[]).unwrap();
             assert_eq!(taken(&matcher), taken(&again));
             let inverse = kafka_chain::matcher::not(again);
             assert!(
