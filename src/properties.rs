@@ -154,7 +154,12 @@ impl Properties {
     /// [`ProblemKind::Io`] if the file cannot be read, is larger than [`MAX_FILE_BYTES`] or starts
     /// with the byte order mark of UTF-16; otherwise as [`Properties::parse`].
     pub fn from_file_with(path: impl AsRef<Path>, charset: Charset) -> Result<Self, Report> {
-        let path = path.as_ref();
+        let (properties, report) = Self::read_file(path.as_ref(), charset)?;
+        report.into_result(properties)
+    }
+
+    /// The entries of a file with the mistakes of its syntax.
+    pub(crate) fn read_file(path: &Path, charset: Charset) -> Result<(Self, Report), Report> {
         let origin = Origin {
             file: path.display().to_string().into(),
             line: None,
@@ -173,12 +178,13 @@ impl Properties {
         }
         let content = bytes.strip_prefix(UTF8_BOM);
         let marked = content.is_some();
-        let mut read = Self::parse(content.unwrap_or(&bytes), charset, origin.file.clone())?;
+        let content = content.unwrap_or(&bytes);
+        let (mut read, report) = parse::parse_all(content, charset, origin.file.clone());
         if marked && charset != Charset::Utf8 {
             let message = "starts with the byte order mark of UTF-8 but is read as ISO-8859-1";
             read.warn(Problem::new(message).at(&origin));
         }
-        Ok(read)
+        Ok((read, report))
     }
 
     /// The entry of a key.

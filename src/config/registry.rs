@@ -11,7 +11,7 @@ use super::wiring;
 use crate::backoff::RetryObserver;
 use crate::deserializer::Deserializer;
 use crate::matcher::{Matcher, SharedMatcher};
-use crate::properties::{Problem, Properties, Report};
+use crate::properties::{Charset, Problem, Properties, Report};
 use crate::record::Part;
 use crate::serializer::{Give, Serializer};
 use crate::value::Value;
@@ -254,9 +254,28 @@ impl Registry {
     /// Reads a properties file, resolves its placeholders, builds all chains and checks every key.
     ///
     /// # Errors
-    /// All mistakes in one go: of the file's syntax, else of placeholders, chains and keys together.
+    /// All mistakes in one go: of syntax, placeholders, chains and keys.
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Configuration, Report> {
-        self.resolve_and_configure(Properties::from_file(path)?)
+        let (properties, mut syntax) = Properties::read_file(path.as_ref(), Charset::Utf8)?;
+        let configured = self.resolve_and_configure(properties);
+        if syntax.is_empty() {
+            return configured;
+        }
+        if let Err(others) = configured {
+            let lines: Vec<_> = syntax
+                .iter()
+                .filter_map(|known| known.origin.clone())
+                .collect();
+            // What is said of an entry that could not be read would only confuse.
+            let about_others = |problem: &&Problem| {
+                problem
+                    .origin
+                    .as_ref()
+                    .is_none_or(|origin| !lines.contains(origin))
+            };
+            syntax.extend(others.iter().filter(about_others).cloned());
+        }
+        Err(syntax)
     }
 
     /// [`configure`](Self::configure) after resolving placeholders; the mistakes of both in one report.

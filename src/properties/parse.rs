@@ -9,21 +9,27 @@ use super::{Charset, Origin, Problem, ProblemKind, Properties, Property, Report,
 
 /// See [`Properties::parse`].
 pub(super) fn parse(bytes: &[u8], charset: Charset, file: Arc<str>) -> Result<Properties, Report> {
+    let (properties, report) = parse_all(bytes, charset, file);
+    report.into_result(properties)
+}
+
+/// The entries with all mistakes: what was read of a file that has some serves only to find others
+/// in it.
+pub(super) fn parse_all(bytes: &[u8], charset: Charset, file: Arc<str>) -> (Properties, Report) {
     let mut report = Report::new();
     let properties = match charset {
         Charset::Iso8859_1 => load(bytes.iter().map(|&b| char::from(b)), &file, &mut report),
         Charset::Utf8 => {
             let bytes = bytes.strip_prefix(UTF8_BOM).unwrap_or(bytes);
             let text = String::from_utf8_lossy(bytes);
-            // Owned means that something was replaced: what is read then serves only to find the
-            // other mistakes, for the report keeps it from getting out.
+            // Owned means that something was replaced.
             if matches!(text, Cow::Owned(_)) {
                 refuse_invalid_utf8(bytes, &file, &mut report);
             }
             load(text.chars(), &file, &mut report)
         }
     };
-    report.into_result(properties)
+    (properties, report)
 }
 
 /// Reports each line that has bytes which are not UTF-8, once.

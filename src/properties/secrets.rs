@@ -56,8 +56,6 @@ const KEY_MATERIAL_BYTES: usize = 32;
 /// Whether the value of this key must never be printed: passwords, secrets, tokens, PEM, JAAS and
 /// user-info entries, and key material (`*.key`, `*.key.hex`, `*.key.base64`, but not `*.key.file`,
 /// `key.deserializer` or ids of keys). Case does not matter; `-` and `_` count as dots.
-///
-/// Field case FC-111.
 pub fn is_secret_key(key: &str) -> bool {
     let key = key.to_lowercase().replace(['-', '_'], ".");
     let has_part = |wanted: &[&str]| key.split('.').any(|part| wanted.contains(&part));
@@ -69,8 +67,6 @@ pub fn is_secret_key(key: &str) -> bool {
 /// What may be printed of a value: [`REDACTED`] in place of a secret, and in place of the user
 /// information of an address (`redis://***@host`). Where it is not clear how far that reaches, more
 /// is hidden rather than less.
-///
-/// Field case FC-111.
 pub fn redacted<'a>(key: &str, value: &'a str) -> Cow<'a, str> {
     let lower = value.to_lowercase();
     if is_secret_key(key) || SECRET_TEXTS.iter().any(|text| lower.contains(text)) {

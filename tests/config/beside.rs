@@ -260,3 +260,30 @@ fn settings_of_the_dead_letter_producer_are_checked() {
         Some("7")
     );
 }
+
+/// Mistakes of the syntax do not hide the others of the file.
+#[test]
+fn a_file_with_a_bad_escape_is_reported_whole() {
+    let path = std::env::temp_dir().join(format!("kafka-chain-{}.properties", std::process::id()));
+    let text =
+        "shop.city=\\u12zz\nvalue.deserializer=jsno\nshop.x=${env:KAFKA_CHAIN_TEST_IS_NOT_SET}\n";
+    std::fs::write(&path, text).unwrap();
+    let report = registry(0).0.load(&path).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    let found: Vec<_> = report.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert!(
+        found
+            .iter()
+            .any(|mistake| mistake.contains("malformed \\u escape")),
+        "{found:#?}"
+    );
+    assert!(
+        found.iter().any(|mistake| mistake.contains("`jsno`")),
+        "{found:#?}"
+    );
+    assert!(
+        found.iter().any(|mistake| mistake.contains("IS_NOT_SET")),
+        "{found:#?}"
+    );
+}
