@@ -27,7 +27,8 @@ pub use blocking::{Blocking, SyncHandler, SyncPool, blocking};
 pub use control::WorkerControl;
 pub use drive::{Attempts, DEFAULT_ATTEMPTS};
 pub use handler::{
-    BatchHandler, HandleWith, Handler, HandlerContext, HandlerError, HandlerFn, handle_with,
+    BatchHandler, HandleWith, Handler, HandlerContext, HandlerError, HandlerFn, Outputs,
+    handle_with,
 };
 pub use ledger::{Ledger, Mark, MarkCell, Ownership, TopicPartition};
 pub use offsets::Offsets;
