@@ -16,6 +16,7 @@ mod offsets;
 mod parts;
 mod queue;
 mod reader;
+mod settings;
 mod settle;
 mod source;
 mod state;
@@ -38,6 +39,8 @@ pub use reader::{
     Halves, Nullable, ReadWith, Reader, Required, Seeing, Shape, ValueReader, nullable_values,
     outcomes, read_with, values,
 };
+pub(crate) use settings::section;
+pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
