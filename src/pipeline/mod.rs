@@ -29,7 +29,7 @@ mod observer;
 mod offsets;
 mod parts;
 #[cfg(feature = "kafka")]
-mod pipeline;
+mod plan;
 mod queue;
 mod reader;
 #[cfg(feature = "kafka")]
@@ -65,7 +65,7 @@ pub use observer::{PipelineEvent, PipelineObserver};
 pub use offsets::Offsets;
 pub use parts::{Ended, WorkerParts, WorkerSettings};
 #[cfg(feature = "kafka")]
-pub use pipeline::{Pipeline, Summary};
+pub use plan::{Pipeline, Summary};
 pub use queue::Order;
 pub use reader::{
     Halves, Nullable, ReadWith, Reader, Required, Seeing, Shape, ValueReader, nullable_values,
