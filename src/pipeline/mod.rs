@@ -12,6 +12,8 @@ mod drive;
 mod handler;
 mod happens;
 mod ledger;
+#[cfg(feature = "kafka")]
+mod letters;
 mod offsets;
 mod parts;
 mod queue;
@@ -30,6 +32,10 @@ pub use handler::{
     BatchHandler, HandleWith, Handler, HandlerContext, HandlerError, HandlerFn, handle_with,
 };
 pub use ledger::{Ledger, Mark, MarkCell, Ownership, TopicPartition};
+#[cfg(feature = "kafka")]
+pub use letters::{
+    DeadLetterSettings, DeadLetterWriter, PipelineProducer, TooLarge, letter_producer_settings,
+};
 pub use offsets::Offsets;
 pub use parts::{Ended, WorkerParts, WorkerSettings};
 pub use queue::Order;
