@@ -15,5 +15,5 @@ mod fake;
 mod tests;
 
 pub use producer::PipelineProducer;
-pub use settings::{DeadLetterSettings, TooLarge, letter_producer_settings};
+pub use settings::{DeadLetterSettings, letter_producer_settings};
 pub use writer::DeadLetterWriter;

@@ -4,36 +4,8 @@ use crate::dead_letter::{
     DEFAULT_DESTINATION, DeadLetters, Dialect, Originals, TimestampPolicy, destination,
 };
 use crate::error::Result;
+use crate::pipeline::too_large::TooLarge;
 use crate::transport::{Settings, producer_settings};
-
-/// What becomes of a record whose dead letter is too large for its topic even without its value
-/// (`dead.letter.too.large`): its key and its own headers are never cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TooLarge {
-    /// Its partition holds it and tries again, until the topic takes more.
-    #[default]
-    Pause,
-    /// The pipeline stops.
-    Stop,
-}
-
-impl TooLarge {
-    /// Every choice.
-    pub const ALL: [TooLarge; 2] = [TooLarge::Pause, TooLarge::Stop];
-
-    /// The value of `dead.letter.too.large`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TooLarge::Pause => "pause",
-            TooLarge::Stop => "stop",
-        }
-    }
-
-    /// The choice with this name, if there is one.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|choice| choice.as_str() == name)
-    }
-}
 
 /// How dead letters are written.
 #[derive(Clone, Debug)]
@@ -157,13 +129,5 @@ mod tests {
         settings.template = "${group}.${topic}.dead".to_owned();
         let letters = settings.letters().unwrap();
         assert_eq!(letters.topic_of("orders").unwrap(), "shop.orders.dead");
-    }
-
-    #[test]
-    fn names_round_trip() {
-        for choice in TooLarge::ALL {
-            assert_eq!(TooLarge::from_name(choice.as_str()), Some(choice));
-        }
-        assert_eq!(TooLarge::from_name("drop"), None);
     }
 }

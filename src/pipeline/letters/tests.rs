@@ -2,11 +2,12 @@
 
 use super::fake::{Cluster, Topic, UNANSWERED};
 use super::fleet::BETWEEN_STARTS;
-use super::settings::{DeadLetterSettings, TooLarge};
+use super::settings::DeadLetterSettings;
 use super::writer::DeadLetterWriter;
 use crate::dead_letter::{Dialect, Rung, TimestampPolicy, read};
 use crate::error::Error;
 use crate::pipeline::source::{Failed, Origin, Written};
+use crate::pipeline::too_large::TooLarge;
 use crate::record::{OutgoingRecord, OwnedRecord, Part, Timestamp};
 use crate::transport::{Settings, WriteFailure};
 use bytes::Bytes;

@@ -2,12 +2,13 @@
 
 use super::ladder::{Descended, descend};
 use super::producer::{PipelineProducer, is_of_batch};
-use super::settings::{DeadLetterSettings, TooLarge};
+use super::settings::DeadLetterSettings;
 use crate::answer::BoxFuture;
 use crate::clock::{Clock, SystemClock};
 use crate::dead_letter::{DeadLetters, GivenUp, Rung, check_destination, partition};
 use crate::error::{Error, Result};
 use crate::pipeline::source::{Failed, Origin, Written};
+use crate::pipeline::too_large::TooLarge;
 use crate::record::OutgoingRecord;
 use crate::status::{ErrorKind, Status};
 use crate::transport::WriteFailure;
