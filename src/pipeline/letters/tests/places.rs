@@ -16,6 +16,9 @@ async fn letters_are_written_in_the_order_of_their_first_polls() {
             assert!(write.as_mut().poll(&mut context).is_pending());
             writes.push(write);
         }
+        if round == 1 {
+            assert_eq!(cluster.state().queued.len(), 2_000, "all at once");
+        }
         // Polled the other way round from then on.
         for write in writes
             .into_iter()
