@@ -14,7 +14,10 @@ mod pump;
 mod sink;
 mod source;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{
+    NewTopic, TopicAdmin, TopicConfigs, TopicCreation, TopicDetails, TopicFound, TopicState,
+    create_topics,
+};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
