@@ -104,10 +104,14 @@ fn part(options: &Options, cluster: &Cluster, members: Members, report: &mut Rep
         false => COMMIT_INTERVAL_MS,
     };
     let crew = Crew::new(options, &cluster.servers, topic).properties(&format!(
-        "commit.interval.ms={interval}\nmax.uncommitted={MAX_UNCOMMITTED}\nprocessing.order=key\n\
+        "commit.interval.ms={interval}\nmax.uncommitted={MAX_UNCOMMITTED}\n\
+         processing.order=key\nmax.in.flight=12\n\
          handler.backoff=fixed\nhandler.backoff.fixed.intervalSeconds=0.02\n\
          handler.backoff.fixed.maxAttempts=4"
     ));
+    // With few records in flight, and these slow, a backlog is handled at twice the rate at most, and
+    // the records of a commit interval are not many more than are produced in it.
+    let crew = crew.order("linger=10".to_owned());
     let mut pair = Pair::start(members, crew);
     let load = Load::start(&cluster.servers, topic, RATE, mixed);
 

@@ -35,6 +35,15 @@ pub(crate) enum Fate {
     Stubborn,
     /// The same, but its chain.
     Unreadable,
+    /// One call of its handler takes that long.
+    Slow,
+    /// Poison whose dead letter is too large for its topic.
+    Huge,
+}
+
+/// No fault of any record's.
+pub(crate) fn good(_: u64) -> Fate {
+    Fate::Good
 }
 
 /// 5 % poison and 2 % transient, in each partition.
@@ -138,6 +147,7 @@ fn write(producer: &ThreadedProducer<Counted>, topic: &str, id: u64, fate: Fate)
     let fate_text = serde_json::to_string(&fate).expect("a fate has a text");
     let value = match fate {
         Fate::Poison => format!("{{\"id\":{id},"),
+        Fate::Huge => format!("{{\"id\":{id},{:.>50000}", ""),
         _ => format!(
             "{{\"id\":{id},\"fate\":{fate_text},\"text\":\"{:.>100}\"}}",
             ""

@@ -7,6 +7,8 @@
 mod cluster;
 mod kill;
 mod load;
+mod long_backoff;
+mod outage;
 mod report;
 mod rig;
 mod tally;
@@ -17,7 +19,11 @@ use report::Report;
 use rig::Options;
 use std::process::ExitCode;
 
-const FAULTS: &[(&str, fn(&Options) -> Report)] = &[("kill", kill::run)];
+const FAULTS: &[(&str, fn(&Options) -> Report)] = &[
+    ("kill", kill::run),
+    ("long-backoff", long_backoff::run),
+    ("outage", outage::run),
+];
 
 const USAGE: &str = "\
 usage: scripts/fault-test NAME [--long] [--no-commits]

@@ -62,6 +62,7 @@ struct Found {
     /// By key: the latest record that had an output.
     latest: HashMap<u64, u64>,
     disorders: u64,
+    left_out: u64,
     /// By partition: when each output came that was its record's first.
     arrivals: Vec<Vec<Instant>>,
     /// How many last records were read.
@@ -88,6 +89,9 @@ impl Found {
             true => copies.0 += 1,
             false => copies.1 += 1,
         }
+        if !is_output && is_left_out(message) {
+            self.left_out += 1;
+        }
         if *copies == (1, 0) {
             self.arrivals[message.partition() as usize].push(Instant::now());
             let latest = self.latest.entry(id % KEYS).or_insert(id);
@@ -101,6 +105,14 @@ fn id_of<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m str> {
     let headers = message.headers()?;
     let found = headers.iter().find(|header| header.key == ID)?;
     std::str::from_utf8(found.value?).ok()
+}
+
+fn is_left_out(message: &BorrowedMessage<'_>) -> bool {
+    let mut names = message
+        .headers()
+        .into_iter()
+        .flat_map(|headers| headers.iter());
+    names.any(|header| header.key == "kafka-chain-value-left-out")
 }
 
 /// Reads on while the test runs.
@@ -199,9 +211,40 @@ impl Tally {
         of_partition.filter(|copies| copies.1 > 0).count() as u64
     }
 
-    /// When the first outputs of a partition's records came.
-    pub(crate) fn arrivals(&self, partition: i32) -> Vec<Instant> {
-        self.found().arrivals[partition as usize].clone()
+    /// How many dead letters say that their value was left out.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.found().left_out
+    }
+
+    /// How late after `since` each partition's first new output came; `None` when one has none.
+    pub(crate) fn flowing_after(&self, since: Instant) -> Option<Duration> {
+        let found = self.found();
+        let first = |arrivals: &Vec<Instant>| {
+            let index = arrivals.partition_point(|at| *at < since);
+            arrivals.get(index).map(|at| *at - since)
+        };
+        let firsts: Option<Vec<Duration>> = found.arrivals.iter().map(first).collect();
+        firsts?.into_iter().max()
+    }
+
+    /// How many first outputs of a partition came in a time.
+    pub(crate) fn between(&self, partition: i32, from: Instant, to: Instant) -> usize {
+        let found = self.found();
+        let arrivals = &found.arrivals[partition as usize];
+        arrivals.partition_point(|at| *at < to) - arrivals.partition_point(|at| *at < from)
+    }
+
+    /// The longest time without a first output of a partition.
+    pub(crate) fn longest_gap(&self, partition: i32, from: Instant, to: Instant) -> Duration {
+        let found = self.found();
+        let arrivals = found.arrivals[partition as usize].iter().copied();
+        let mut last = from;
+        let mut longest = Duration::ZERO;
+        for at in arrivals.filter(|at| (from..to).contains(at)).chain([to]) {
+            longest = longest.max(at - last);
+            last = at;
+        }
+        longest
     }
 
     /// Waits until each of `produced` records is accounted for; no longer than `idle` without one.

@@ -24,18 +24,24 @@ struct Orders {
     decoder_service: Option<PathBuf>,
     /// The same for the handler.
     handler_service: Option<PathBuf>,
-    /// How long stubborn and unreadable records fail.
+    /// How long stubborn and unreadable records fail, and slow ones take.
     stubborn: Duration,
+    /// `linger.ms` of the handler's producer.
+    linger: String,
 }
 
 impl Orders {
     fn read(words: &[&str]) -> Self {
-        let mut orders = Orders::default();
+        let mut orders = Orders {
+            linger: "5".to_owned(),
+            ..Orders::default()
+        };
         for word in words {
             match word.split_once('=') {
                 Some(("outputs", name)) => orders.outputs = name.to_owned(),
                 Some(("decoder-service", file)) => orders.decoder_service = Some(file.into()),
                 Some(("handler-service", file)) => orders.handler_service = Some(file.into()),
+                Some(("linger", millis)) => orders.linger = millis.to_owned(),
                 Some(("stubborn", seconds)) => {
                     let seconds = seconds.parse().expect("a number of seconds");
                     orders.stubborn = Duration::from_secs_f64(seconds);
@@ -155,12 +161,10 @@ impl Shop {
         let client: Settings = client.map(|p| (p.key.clone(), p.value.clone())).collect();
         let guarantee = configuration.own().value("processing.guarantee");
         let by_pipeline = guarantee == Some(Guarantee::ExactlyOnce.as_str());
+        let own: Settings = [("linger.ms", &orders.linger)].into_iter().collect();
         let sink = match by_pipeline {
             true => None,
-            false => Some(KafkaSink::start(&producer_settings(
-                &client,
-                &Settings::new(),
-            ))?),
+            false => Some(KafkaSink::start(&producer_settings(&client, &own))?),
         };
         Ok(Shop {
             orders,
@@ -184,6 +188,7 @@ impl Handler<Order> for Shop {
             Fate::Stubborn if !self.patience.is_over(self.orders.stubborn) => {
                 return Err(Error::unavailable("not yet"));
             }
+            Fate::Slow => tokio::time::sleep(self.orders.stubborn).await,
             _ => {}
         }
         let id = record

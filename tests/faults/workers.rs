@@ -74,8 +74,27 @@ impl Known {
         }
     }
 
-    pub(crate) fn count(&self, what: &str) -> usize {
-        self.told.iter().filter(|told| told.what == what).count()
+    /// How often it told that since then.
+    pub(crate) fn count(&self, what: &str, since: Instant) -> usize {
+        let later = self.told.iter().filter(|told| told.at >= since);
+        later.filter(|told| told.what == what).count()
+    }
+
+    /// How many partitions it has.
+    pub(crate) fn owns(&self) -> usize {
+        let mut owned = BTreeSet::new();
+        for told in &self.told {
+            match told.what.as_str() {
+                "assigned" => owned.extend(told.partitions()),
+                "revoked" | "lost" => {
+                    for partition in told.partitions() {
+                        owned.remove(&partition);
+                    }
+                }
+                _ => {}
+            }
+        }
+        owned.len()
     }
 }
 
