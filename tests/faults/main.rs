@@ -4,11 +4,13 @@
 //! itself, a worker process that the fault befalls. To add a fault: a file with a function of
 //! [`Options`] that answers a [`Report`], and its line in [`FAULTS`].
 
+mod broker;
 mod cluster;
 mod kill;
 mod load;
 mod long_backoff;
 mod outage;
+mod rebalance;
 mod report;
 mod rig;
 mod tally;
@@ -19,10 +21,15 @@ use report::Report;
 use rig::Options;
 use std::process::ExitCode;
 
-const FAULTS: &[(&str, fn(&Options) -> Report)] = &[
+/// A fault's name, and what makes it happen.
+type Fault = (&'static str, fn(&Options) -> Report);
+
+const FAULTS: &[Fault] = &[
     ("kill", kill::run),
+    ("broker", broker::run),
     ("long-backoff", long_backoff::run),
     ("outage", outage::run),
+    ("rebalance", rebalance::run),
 ];
 
 const USAGE: &str = "\

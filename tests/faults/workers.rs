@@ -223,12 +223,16 @@ impl Worker {
     /// SIGTERM; whether it ended well, and in time.
     pub(crate) fn stop(&mut self) -> bool {
         signal("TERM", &self.child.id().to_string());
+        let began = Instant::now();
         let ended = within(Duration::from_secs(45), || !self.is_running());
         let well = ended && self.child.wait().is_ok_and(|status| status.success());
         if !ended {
             let _ = self.child.kill();
         }
         self.hear_out();
+        if began.elapsed() > Duration::from_secs(3) {
+            say(format!("{} took {:?} to end", self.name, began.elapsed()));
+        }
         if !well {
             say(format!(
                 "{} did not end well: {:?}",
