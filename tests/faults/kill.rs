@@ -6,6 +6,7 @@ use crate::report::Report;
 use crate::rig::{Options, pause, say, within};
 use crate::tally::Tally;
 use crate::workers::{Crew, Worker};
+use kafka_chain::pipeline::Guarantee;
 use rand::RngExt;
 use std::time::Duration;
 
@@ -17,11 +18,20 @@ const MAX_UNCOMMITTED: u64 = 500;
 const BETWEEN: u64 = 500;
 
 pub(crate) fn run(options: &Options) -> Report {
+    killed(options, Guarantee::AtLeastOnce)
+}
+
+/// What is written is visible once, to those who read what is committed.
+pub(crate) fn run_exactly_once(options: &Options) -> Report {
+    killed(options, Guarantee::ExactlyOnce)
+}
+
+fn killed(options: &Options, guarantee: Guarantee) -> Report {
     let mut report = Report::new();
     let cluster = Cluster::start(options);
     let mut idle = 0;
     for members in [Members::Dynamic, Members::Static] {
-        idle += part(options, &cluster, members, &mut report);
+        idle += part(options, &cluster, members, guarantee, &mut report);
     }
     report.say("idle_kills", idle);
     report.must(idle == 0, format!("{idle} kills hit no record in flight"));
@@ -35,7 +45,7 @@ enum Members {
 }
 
 impl Members {
-    fn name(self) -> &'static str {
+    fn topic(self) -> &'static str {
         match self {
             Members::Dynamic => "kill-dynamic",
             Members::Static => "kill-static",
@@ -91,8 +101,14 @@ impl<'c> Pair<'c> {
 }
 
 /// How many kills hit nothing.
-fn part(options: &Options, cluster: &Cluster, members: Members, report: &mut Report) -> u64 {
-    let topic = members.name();
+fn part(
+    options: &Options,
+    cluster: &Cluster,
+    members: Members,
+    guarantee: Guarantee,
+    report: &mut Report,
+) -> u64 {
+    let topic = members.topic();
     let (records, kills) = options.of((200_000, 30), (40_000, 6));
     let (outputs, letters) = (format!("{topic}.outputs"), format!("{topic}.dead-letter"));
     for topic in [topic, &outputs, &letters] {
@@ -103,21 +119,28 @@ fn part(options: &Options, cluster: &Cluster, members: Members, report: &mut Rep
         true => 86_400_000,
         false => COMMIT_INTERVAL_MS,
     };
-    let crew = Crew::new(options, &cluster.servers, topic).properties(&format!(
-        "commit.interval.ms={interval}\nmax.uncommitted={MAX_UNCOMMITTED}\n\
-         processing.order=key\nmax.in.flight=12\n\
-         handler.backoff=fixed\nhandler.backoff.fixed.intervalSeconds=0.02\n\
-         handler.backoff.fixed.maxAttempts=4"
-    ));
     // With few records in flight, and these slow, a backlog is handled at twice the rate at most, and
     // the records of a commit interval are not many more than are produced in it.
-    let crew = crew.order("linger=10".to_owned());
+    let crew = Crew::new(options, &cluster.servers, topic)
+        .properties(&format!(
+            "commit.interval.ms={interval}\nmax.uncommitted={MAX_UNCOMMITTED}\n\
+             processing.order=key\nmax.in.flight=12\n\
+             handler.backoff=fixed\nhandler.backoff.fixed.intervalSeconds=0.02\n\
+             handler.backoff.fixed.maxAttempts=4\nprocessing.guarantee={}",
+            guarantee.as_str()
+        ))
+        .order("linger=10".to_owned())
+        .order(match guarantee {
+            Guarantee::AtLeastOnce => "takes=0".to_owned(),
+            // Nothing is awaited by the handler, which is to have records in flight.
+            Guarantee::ExactlyOnce => "takes=0.005".to_owned(),
+        });
     let mut pair = Pair::start(members, crew);
     let load = Load::start(&cluster.servers, topic, RATE, mixed);
 
     let (mut idle, mut after) = (0, 0);
     for kill in 1..=kills {
-        pause(rand::rng().random_range(1.0..3.0));
+        pause(rand::rng().random_range(options.of(1.0..3.0, 0.8..2.2)));
         let flows = within(Duration::from_secs(30), || {
             pair.handled() >= after + BETWEEN
         });
@@ -137,7 +160,10 @@ fn part(options: &Options, cluster: &Cluster, members: Members, report: &mut Rep
         let well = worker.stop();
         report.must(well, format!("{topic}: {} did not end well", worker.name));
     }
-    let bound = kills * (RATE * COMMIT_INTERVAL_MS / 1000 + MAX_UNCOMMITTED);
+    let bound = match guarantee {
+        Guarantee::AtLeastOnce => kills * (RATE * COMMIT_INTERVAL_MS / 1000 + MAX_UNCOMMITTED),
+        Guarantee::ExactlyOnce => 0,
+    };
     report.add(topic, tally.end(produced), bound);
     idle
 }

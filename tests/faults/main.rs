@@ -26,6 +26,7 @@ type Fault = (&'static str, fn(&Options) -> Report);
 
 const FAULTS: &[Fault] = &[
     ("kill", kill::run),
+    ("kill-exactly-once", kill::run_exactly_once),
     ("broker", broker::run),
     ("long-backoff", long_backoff::run),
     ("outage", outage::run),

@@ -26,6 +26,8 @@ struct Orders {
     handler_service: Option<PathBuf>,
     /// How long stubborn and unreadable records fail, and slow ones take.
     stubborn: Duration,
+    /// How long each call of the handler takes, beside its output.
+    takes: Duration,
     /// `linger.ms` of the handler's producer.
     linger: String,
 }
@@ -42,15 +44,17 @@ impl Orders {
                 Some(("decoder-service", file)) => orders.decoder_service = Some(file.into()),
                 Some(("handler-service", file)) => orders.handler_service = Some(file.into()),
                 Some(("linger", millis)) => orders.linger = millis.to_owned(),
-                Some(("stubborn", seconds)) => {
-                    let seconds = seconds.parse().expect("a number of seconds");
-                    orders.stubborn = Duration::from_secs_f64(seconds);
-                }
+                Some(("stubborn", text)) => orders.stubborn = seconds(text),
+                Some(("takes", text)) => orders.takes = seconds(text),
                 _ => panic!("`{word}` is no order"),
             }
         }
         orders
     }
+}
+
+fn seconds(text: &str) -> Duration {
+    Duration::from_secs_f64(text.parse().expect("a number of seconds"))
 }
 
 pub(crate) fn main(properties: &str, words: &[&str]) -> ExitCode {
@@ -181,6 +185,9 @@ impl Handler<Order> for Shop {
         let record = context.record();
         tell(format_args!("start {} {}", record.partition, record.offset));
         ask(self.orders.handler_service.as_ref())?;
+        if !self.orders.takes.is_zero() {
+            tokio::time::sleep(self.orders.takes).await;
+        }
         match order.fate {
             Fate::Transient if context.attempt() == 1 => {
                 return Err(Error::unavailable("not at once"));
