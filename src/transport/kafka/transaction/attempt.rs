@@ -22,6 +22,8 @@ pub(super) enum Failure {
     Final(TransactionError),
     /// Aborted for records that the broker refused together, so that each must be tried alone.
     Suspects(BTreeSet<usize>),
+    /// Aborted before any broker had refused a record.
+    Unsent(Error),
 }
 
 impl Failure {
@@ -31,6 +33,10 @@ impl Failure {
             Failure::Suspects(suspects) => TransactionError::Aborted {
                 error: Error::unavailable("records were refused together and not one by one"),
                 record: suspects.first().copied(),
+            },
+            Failure::Unsent(error) => TransactionError::Aborted {
+                error,
+                record: None,
             },
         }
     }
@@ -234,7 +240,7 @@ impl TransactionalProducer {
     }
 
     /// Commits. From the first call on only an abort that succeeds says that it did not happen.
-    fn commit(&self, work: &Transaction, reports: Reports) -> Result<(), Failure> {
+    fn commit(&mut self, work: &Transaction, reports: Reports) -> Result<(), Failure> {
         let until = Instant::now() + self.limit;
         loop {
             let cause = match self.native.commit_transaction(super::SLICE) {
@@ -257,7 +263,7 @@ impl TransactionalProducer {
         }
     }
 
-    fn abort(&self, refused: Refused, work: &Transaction, mut reports: Reports) -> Failure {
+    fn abort(&mut self, refused: Refused, work: &Transaction, mut reports: Reports) -> Failure {
         let until = Instant::now() + self.limit;
         loop {
             let cause = match self.native.abort_transaction(super::SLICE) {
@@ -272,6 +278,7 @@ impl TransactionalProducer {
             std::thread::sleep(AGAIN);
         }
         self.take_all(&mut reports);
+        self.gap |= reports.failed.iter().any(|(_, code)| !is_purge(*code));
         blame(refused, work, &reports)
     }
 }
@@ -292,6 +299,7 @@ fn blame(refused: Refused, work: &Transaction, reports: &Reports) -> Failure {
         let found = other.and_then(|(index, code)| Some((work.records.get(*index)?, *code)));
         return match (refused.record, found) {
             (None, Some((record, code))) => aborted(unwritten(record, code), None),
+            (None, None) => Failure::Unsent(refused.error),
             (record, _) => aborted(refused.error, record),
         };
     };

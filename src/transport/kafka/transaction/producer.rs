@@ -66,6 +66,9 @@ pub(super) struct TransactionalProducer {
     pub(super) reports: Receiver<Report>,
     pub(super) attempts: u64,
     pub(super) limit: Duration,
+    /// Whether a record was refused by a broker: librdkafka 2.12 then begins the next transaction with
+    /// a gap in its sequence numbers, aborts it for that, and is right again afterwards.
+    pub(super) gap: bool,
     stop: Arc<AtomicBool>,
     ready: bool,
     topics: HashMap<String, i32>,
@@ -100,6 +103,7 @@ impl TransactionalProducer {
             reports,
             attempts: 0,
             limit,
+            gap: false,
             stop,
             ready: false,
             topics: HashMap::new(),
@@ -161,16 +165,15 @@ impl TransactionalProducer {
             return Ok(());
         }
         self.look_up_all(&work.records, until)?;
-        let failure = match self.attempt(work, &BTreeSet::new(), until) {
-            Ok(()) => return Ok(()),
-            Err(Failure::Suspects(suspects)) => {
-                let until = Instant::now() + self.limit;
-                match self.attempt(work, &suspects, until) {
-                    Ok(()) => return Ok(()),
-                    Err(failure) => failure,
-                }
+        let mut alone = BTreeSet::new();
+        let failure = loop {
+            let (until, gap) = (Instant::now() + self.limit, self.gap);
+            match self.attempt(work, &alone, until) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Suspects(suspects)) if alone.is_empty() => alone = suspects,
+                Err(Failure::Unsent(_)) if gap && !self.is_stopped() => self.gap = false,
+                Err(failure) => break failure,
             }
-            Err(failure) => failure,
         };
         let error = failure.into_error();
         if let TransactionError::Aborted {
