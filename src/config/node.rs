@@ -31,6 +31,8 @@ pub struct Node<'w, 'a> {
     pub(super) origin: Origin,
     pub(super) depth: usize,
     pub(super) info: NodeInfo,
+    /// Its keys stand without a prefix.
+    pub(super) is_section: bool,
 }
 
 impl<'a> Node<'_, 'a> {
@@ -60,6 +62,9 @@ impl<'a> Node<'_, 'a> {
 
     /// Every spelling of a key of this node, the one that counts most first.
     fn spellings(&self, key: &str, spec: Option<&KeySpec>) -> Vec<String> {
+        if self.is_section {
+            return vec![key.to_owned()];
+        }
         let (role, direction) = (self.wiring.part.as_str(), self.wiring.direction.as_str());
         let mut keys = vec![format!("{role}.{direction}.{}.{key}", self.name())];
         if self.info.label.is_none() {
@@ -157,6 +162,12 @@ impl<'a> Node<'_, 'a> {
     pub fn text(&mut self, key: &str) -> Option<String> {
         let spec = self.key_spec(key);
         self.read(key, spec).map(|(text, _)| text)
+    }
+
+    /// Whether the key was set, not defaulted.
+    pub fn is_set(&mut self, key: &str) -> bool {
+        let spec = self.key_spec(key);
+        self.find(key, spec).is_some()
     }
 
     /// The value of a key as a `T` for which `valid` holds; `what` says in words what it must be.

@@ -20,7 +20,7 @@ pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
     GroupEvent, GroupHandle, GroupMetadata, GroupOptions, OwnedPartition, PartitionLag,
-    PartitionReader, Revoked, group_settings, statistics_lags,
+    PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
 pub use properties::{is_known, known_properties, validate_property};
