@@ -41,6 +41,7 @@ mod settle;
 #[cfg(feature = "kafka")]
 mod signals;
 mod source;
+mod staging;
 mod state;
 mod verdict;
 mod work;
@@ -76,6 +77,7 @@ pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
+pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};
 pub use work::{Batch, Job, Single, Work};
