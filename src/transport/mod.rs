@@ -6,10 +6,12 @@ pub mod kafka;
 mod java_keys;
 mod java_values;
 mod settings;
+mod transactions;
 mod write_failure;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
 pub use settings::{Settings, producer_settings};
+pub use transactions::TransactionError;
 pub use write_failure::WriteFailure;
 
 use crate::answer::BoxFuture;
