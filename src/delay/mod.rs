@@ -15,6 +15,8 @@
 pub mod conformance;
 pub mod deliver;
 pub mod memory;
+pub mod producer;
+pub mod spread;
 pub mod wheel;
 pub mod wire;
 pub mod worker;
@@ -25,6 +27,7 @@ pub mod redis;
 mod admin;
 mod claim;
 mod item;
+mod together;
 
 pub use admin::{Cancelled, Cursor, DeadReason, Listed, Listing, Page, Rescheduled, Stats};
 pub use claim::{
