@@ -1,5 +1,6 @@
 //! What a user writes: a handler of values, and what its errors say.
 
+use crate::dead_letter::Retried;
 use crate::error::{Classify, Error, Result};
 use crate::record::{OutgoingRecord, Record};
 use std::convert::Infallible;
@@ -60,6 +61,12 @@ impl<'a> HandlerContext<'a> {
             attempt,
             outputs,
         }
+    }
+
+    /// Where the record was consumed first and which delivery this is, if it comes again through a
+    /// topic of retries; `None` on the first delivery.
+    pub fn retried(&self) -> Option<Retried> {
+        Retried::of(self.record)
     }
 
     /// Has `record` written when the handler answers `Ok`. The consumed record is finished once all

@@ -5,6 +5,7 @@ use super::source::{Effects, Event, Failed, PartitionSource, Written};
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
 use super::worker::Worker;
+use crate::dead_letter::Retried;
 use crate::error::Error;
 use crate::record::OutgoingRecord;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,7 +64,12 @@ where
             // Only an ending worker gives up between attempts: the record stays unmarked.
             Attempted::Abandoned | Attempted::Open => return,
         };
-        let judged = judge(&error, job.attempts, &self.settings.policy);
+        // Only a policy that delays asks how often the record was delivered.
+        let deliveries = match self.settings.policy.delay {
+            Some(_) => Retried::of(&job.record()).map_or(1, |retried| retried.attempt),
+            None => job.attempts,
+        };
+        let judged = judge(&error, deliveries, &self.settings.policy);
         let verdict = self.state.failed(offset, judged, error.status());
         let failed = Failed {
             record: job.copied(),

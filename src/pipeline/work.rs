@@ -60,7 +60,7 @@ impl<R: SourceRecord> Job<R> {
         }
     }
 
-    fn record(&self) -> Record<'_> {
+    pub(super) fn record(&self) -> Record<'_> {
         match &self.body {
             Body::Held(record) => record.record(),
             Body::Copied(record) => record.as_record(),
