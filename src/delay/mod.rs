@@ -12,6 +12,7 @@
 //! compared with the time rounded down, a delay is counted from the time rounded up. A record whose
 //! instant has passed is due now; one beyond [`Limits::max_delay`] is refused.
 
+pub mod alarm;
 pub mod conformance;
 pub mod deliver;
 pub mod memory;
