@@ -34,6 +34,8 @@ mod pipeline;
 mod queue;
 mod reader;
 #[cfg(feature = "kafka")]
+mod retries;
+#[cfg(feature = "kafka")]
 mod running;
 mod settings;
 mod settle;
