@@ -18,6 +18,7 @@ pub mod deliver;
 pub mod memory;
 pub mod producer;
 pub mod spread;
+pub mod topic;
 pub mod wheel;
 pub mod wire;
 pub mod worker;
