@@ -1,9 +1,11 @@
 //! Delays with topics alone: records wait in topics of fixed delays, from which a forwarder moves
 //! them on.
 
+mod moves;
 mod name;
 mod tiers;
 
+pub use moves::{Moved, Moves};
 pub use name::DelayTopic;
 pub use tiers::{DelayTiers, Tier};
 
