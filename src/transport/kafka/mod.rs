@@ -14,7 +14,7 @@ mod pump;
 mod sink;
 mod source;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{NewTopic, create_topics, topic_setting};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
