@@ -2,9 +2,11 @@
 
 use super::errors;
 use super::properties::client_config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::transport::{Settings, producer_settings};
-use rdkafka::admin::{self, AdminClient, AdminOptions, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    self, AdminClient, AdminOptions, OwnedResourceSpecifier, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode;
 use std::collections::BTreeMap;
@@ -96,28 +98,40 @@ pub async fn topic_setting(
     limit: Duration,
 ) -> Result<BTreeMap<String, String>> {
     let config = client_config(&producer_settings(settings, &Settings::new()))?;
-    let handle = tokio::runtime::Handle::current();
-    super::blocking(move || {
+    let started = super::blocking(move || {
         let client: AdminClient<DefaultClientContext> = config
             .create()
             .map_err(|cause| errors::from_kafka("could not start an admin client", &cause))?;
-        let topics: Vec<_> = topics.iter().map(|t| ResourceSpecifier::Topic(t)).collect();
-        let options = AdminOptions::new().request_timeout(Some(limit));
-        let found = handle
-            .block_on(client.describe_configs(&topics, &options))
-            .map_err(|cause| errors::from_kafka("could not ask for settings", &cause))?;
-        let mut values = BTreeMap::new();
-        for resource in found.into_iter().flatten() {
-            let value = resource.get(name).and_then(|entry| entry.value.clone());
-            if let (admin::OwnedResourceSpecifier::Topic(topic), Some(value)) =
-                (resource.specifier, value)
-            {
-                values.insert(topic, value);
-            }
+        Ok(Elsewhere(Some(client)))
+    });
+    let started = started.await?;
+    let client = started.0.as_ref();
+    let client = client.ok_or_else(|| Error::unavailable("the admin client is closed"))?;
+    let asked: Vec<_> = topics.iter().map(|t| ResourceSpecifier::Topic(t)).collect();
+    let options = AdminOptions::new().request_timeout(Some(limit));
+    let found = client
+        .describe_configs(&asked, &options)
+        .await
+        .map_err(|cause| errors::from_kafka("could not ask for settings", &cause))?;
+    let mut values = BTreeMap::new();
+    for resource in found.into_iter().flatten() {
+        let value = resource.get(name).and_then(|entry| entry.value.clone());
+        if let (OwnedResourceSpecifier::Topic(topic), Some(value)) = (resource.specifier, value) {
+            values.insert(topic, value);
         }
-        Ok(values)
-    })
-    .await
+    }
+    Ok(values)
+}
+
+/// Dropping an admin client blocks.
+struct Elsewhere(Option<AdminClient<DefaultClientContext>>);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            super::drop_elsewhere(client);
+        }
+    }
 }
 
 fn native(topic: &NewTopic) -> admin::NewTopic<'_> {
