@@ -27,6 +27,8 @@ pub mod config;
 pub mod dead_letter;
 pub mod decorators;
 pub mod delay;
+#[cfg(feature = "kafka")]
+pub mod forwarder;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;

@@ -15,7 +15,7 @@ mod sink;
 mod source;
 mod transaction;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{NewTopic, create_topics, topic_setting};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
