@@ -6,8 +6,8 @@
 //! `--bootstrap-servers HOST:PORT` runs the same on a cluster, on topics made for the run;
 //! `--properties FILE` with another chain; `--records N` with more or fewer orders.
 //!
-//! At least once: the offset of a record is stored only after its effect is durable (the order
-//! handled, or its dead letter acknowledged), and committed once a second.
+//! At least once: the offset of a record is committed only after its effect is durable: the order
+//! handled, or its dead letter acknowledged.
 
 #[path = "shop/arguments.rs"]
 mod arguments;
@@ -21,11 +21,12 @@ mod orders;
 mod report;
 
 use arguments::Arguments;
-use consumer::{Consumer, Place};
+use consumer::{Place, Shop};
 use indicatif::{ProgressBar, ProgressStyle};
 use kafka_chain::backoff::RetryEvent;
 use kafka_chain::codecs::encryption::AesGcm;
 use kafka_chain::config::{Configuration, Registry};
+use kafka_chain::dead_letter::{DEFAULT_DESTINATION, destination};
 use kafka_chain::properties::Properties;
 use kafka_chain::transport::kafka::{EmbeddedBroker, KafkaSink, NewTopic, create_topics};
 use kafka_chain::transport::{Delivered, Settings, producer_settings};
@@ -40,9 +41,6 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const PARTITIONS: i32 = 6;
-
-/// What stands below it is for the producer of dead letters.
-const PRODUCER: &str = "dead.letter.producer.";
 
 /// How many records the producer has under way at once.
 const IN_FLIGHT: usize = 500;
@@ -104,21 +102,26 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         (None, Some(broker)) => settings.set("bootstrap.servers", broker.bootstrap_servers()),
         (None, None) => &mut settings,
     };
-    let consumer = Consumer::new(&configuration, settings.clone(), arguments.run_name())?;
-    let topics = [
-        consumer.topic().to_owned(),
-        consumer.dead_letter_topic().to_owned(),
-    ];
+    let own = |key| configuration.own().value(key);
+    let topic = own("topics").unwrap_or("orders");
+    if topic.contains(',') {
+        return Err(Error::config("topics: this example consumes one topic"));
+    }
+    let topic = match arguments.run_name() {
+        Some(run) => format!("{topic}-{run}"),
+        None => topic.to_owned(),
+    };
+    let template = own("dead.letter.topic").unwrap_or(DEFAULT_DESTINATION);
+    let dead_letter_topic = destination(template, &topic, settings.get("group.id"))?;
+    let topics = [&topic, &dead_letter_topic];
     match &embedded {
         Some(broker) => {
-            for topic in &topics {
+            for topic in topics {
                 broker.create_topic(topic, PARTITIONS)?;
             }
         }
         None => {
-            let topics = topics
-                .each_ref()
-                .map(|topic| NewTopic::new(topic, PARTITIONS));
+            let topics = topics.map(|topic| NewTopic::new(topic, PARTITIONS));
             create_topics(&settings, topics.to_vec(), Duration::from_secs(15)).await?;
         }
     }
@@ -126,25 +129,21 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         "broker   {}",
         settings.get("bootstrap.servers").unwrap_or("embedded")
     );
-    println!("chain    {}", consumer.chain());
+    for chain in configuration.roles().iter().filter(|chain| chain.is_set) {
+        println!("{} chain  {}", chain.part, chain.tree);
+    }
 
-    let overrides: Settings = configuration
-        .own()
-        .iter()
-        .filter_map(|own| Some((own.key.strip_prefix(PRODUCER)?, own.value.clone())))
-        .collect();
-    let sink = KafkaSink::start(&producer_settings(&settings, &overrides))?;
     let progress = progress(arguments.records);
-    let produced = async {
-        let produced = produce(&sink, arguments.records, consumer_topic(&topics)).await;
-        progress.set_message("produced");
-        produced
-    };
-    let (produced, consumed) =
-        tokio::join!(produced, consumer.run(arguments.records, &sink, &progress));
+    let sink = KafkaSink::start(&producer_settings(&settings, &Settings::new()))?;
+    let shop = Shop::new(progress.clone());
+    let (produced, consumed) = tokio::join!(
+        produce(&sink, arguments.records, &topic),
+        shop.run(&configuration, &settings, &topic, arguments.records)
+    );
     progress.finish_and_clear();
     let (produced, tally) = (produced?, consumed?);
-    let dead_letters = consumer.dead_letters(tally.dead_at.len()).await?;
+    let dead_letters =
+        consumer::dead_letters(&settings, &dead_letter_topic, tally.dead_at.len()).await?;
     let right = report::print(
         &produced,
         &tally,
@@ -153,11 +152,6 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         &dead_letters,
     );
     Ok(right)
-}
-
-fn consumer_topic(topics: &[String; 2]) -> &str {
-    let [topic, _] = topics;
-    topic
 }
 
 fn configure(

@@ -5,31 +5,18 @@ use crate::codecs;
 use crate::config::{Direction, OwnKey, Registry, TypeSpec};
 use crate::decorators;
 use crate::matcher;
+use crate::pipeline;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
 
 /// The keys of the consumer and its dead letters.
-const OWN_KEYS: &[OwnKey] = &[
-    OwnKey {
-        name: "topics",
-        default: None,
-        doc: "The topics to consume, separated by commas.",
-        is_client: false,
-    },
-    OwnKey {
-        name: "dead.letter.topic",
-        default: Some("${topic}.dead-letter"),
-        doc: "Where records go that failed; `${topic}` and `${group}` stand for their names.",
-        is_client: false,
-    },
-    OwnKey {
-        name: "dead.letter.producer.",
-        default: None,
-        doc: "Settings of the producer of dead letters, beside those it inherits.",
-        is_client: true,
-    },
-];
+const OWN_KEYS: &[OwnKey] = &[OwnKey {
+    name: "dead.letter.producer.",
+    default: None,
+    doc: "Settings of the producer of dead letters, beside those it inherits.",
+    is_client: true,
+}];
 
 impl Registry {
     /// Every part of this crate under its kebab name, its Java class and KIP-873's name for it.
@@ -48,6 +35,7 @@ impl Registry {
             .with_backoff(backoff::fibonacci_spec())
             .with_backoff(backoff::list_spec())
             .with_backoff(backoff::none_spec())
+            .with_section(pipeline::section())
             .with_matcher(
                 "org.apache.kafka.common.serialization.ExceptionHandlingDeserializer.MatchAllExceptions",
                 matcher::all(),

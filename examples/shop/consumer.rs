@@ -1,26 +1,29 @@
-//! The loop: consume, decode, deliver or dead-letter, store the offset, commit.
+//! What the shop does with its orders, and a look at what became of the others.
 
 use crate::orders::Order;
 use cloudevents::{Data, Event};
 use indicatif::ProgressBar;
-use kafka_chain::config::{Chain, Configuration};
-use kafka_chain::dead_letter::{self, DeadLetterInfo, DeadLetters, destination};
+use kafka_chain::config::Configuration;
+use kafka_chain::dead_letter::{self, DeadLetterInfo};
+use kafka_chain::pipeline::{
+    Event as RecordEvent, Handler, HandlerContext, Pipeline, PipelineEvent, Verdict,
+};
 use kafka_chain::transport::Settings;
-use kafka_chain::transport::kafka::{KafkaSink, KafkaSource};
-use kafka_chain::{Component, Error, Failure, Part, Record, Result, Value};
+use kafka_chain::transport::kafka::KafkaSource;
+use kafka_chain::{Error, Result, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
 
-/// How long the loop waits for a record that was produced before it gives up.
+/// How long the shop waits for a record that was produced before it gives up.
 const IDLE: Duration = Duration::from_secs(30);
-
-const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
 /// Partition and offset.
 pub type Place = (i32, i64);
 
 /// What became of the records.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub orders: usize,
     pub others: usize,
@@ -39,182 +42,120 @@ impl Tally {
         self.orders + self.others + self.tombstones
     }
 
-    pub fn total(&self) -> usize {
+    fn total(&self) -> usize {
         self.delivered_at.len() + self.dead_at.len()
     }
-
-    fn knows(&self, place: &Place) -> bool {
-        self.delivered_at.contains(place) || self.dead_at.contains(place)
-    }
 }
 
-pub struct Consumer {
-    key: Chain<Value>,
-    value: Chain<Value>,
-    settings: Settings,
-    topic: String,
-    dead_letters: DeadLetters,
-    dead_letter_topic: String,
+/// The shop's books, which all partitions write.
+#[derive(Clone)]
+pub struct Shop {
+    tally: Arc<Mutex<Tally>>,
+    written: Arc<Notify>,
+    progress: ProgressBar,
 }
 
-impl Consumer {
-    pub fn new(
-        configuration: &Configuration,
-        settings: Settings,
-        run_name: Option<String>,
-    ) -> Result<Self> {
-        let own = configuration.own();
-        let group = settings.get("group.id").unwrap_or("shop").to_owned();
-        let topic = own.value("topics").unwrap_or("orders").to_owned();
-        if topic.contains(',') {
-            return Err(Error::config("topics: this example consumes one topic"));
+impl Handler<Option<Value>> for Shop {
+    type Error = Error;
+
+    /// What the shop does with an order; here it counts them.
+    async fn handle(&self, value: Option<Value>, context: &HandlerContext<'_>) -> Result<()> {
+        let record = context.record();
+        let mut tally = self.tally();
+        if !tally.delivered_at.insert((record.partition, record.offset)) {
+            tally.again += 1;
+            return Ok(());
         }
-        let topic = match run_name {
-            Some(run) => format!("{topic}-{run}"),
-            None => topic,
-        };
-        let template = own
-            .value("dead.letter.topic")
-            .unwrap_or("${topic}.dead-letter");
-        let chain = |part| {
-            configuration
-                .deserializer::<Value>(part)
-                .map_err(Error::permanent)
-        };
-        Ok(Consumer {
-            key: chain(Part::Key)?,
-            value: chain(Part::Value)?,
-            settings,
-            dead_letter_topic: destination(template, &topic, Some(&group))?,
-            topic,
-            dead_letters: DeadLetters::new().group(group).to(template),
-        })
+        match value {
+            None | Some(Value::Null) => tally.tombstones += 1,
+            Some(value) => match value.take::<Event>().ok().and_then(|event| order(&event)) {
+                Some(order) if order.cents > 0 => tally.orders += 1,
+                _ => tally.others += 1,
+            },
+        }
+        self.show(&tally);
+        Ok(())
+    }
+}
+
+impl Shop {
+    pub fn new(progress: ProgressBar) -> Self {
+        Shop {
+            tally: Arc::default(),
+            written: Arc::default(),
+            progress,
+        }
     }
 
-    pub fn topic(&self) -> &str {
-        &self.topic
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn dead_letter_topic(&self) -> &str {
-        &self.dead_letter_topic
+    fn show(&self, tally: &Tally) {
+        self.progress.set_position(tally.total() as u64);
+        self.written.notify_one();
     }
 
-    pub fn chain(&self) -> &Chain<Value> {
-        &self.value
+    /// Notes what goes to the dead-letter topic.
+    fn note(&self, event: &PipelineEvent<'_>) {
+        if let PipelineEvent::Record {
+            event:
+                RecordEvent::Judged {
+                    failed,
+                    verdict: Verdict::DeadLetter,
+                },
+            ..
+        } = event
+        {
+            let mut tally = self.tally();
+            tally
+                .dead_at
+                .insert((failed.record.partition, failed.record.offset));
+            let what = (failed.error.kind().to_string(), failed.error.stage_path());
+            *tally.dead_lettered.entry(what).or_default() += 1;
+            self.show(&tally);
+        }
     }
 
-    /// Consumes until `records` are delivered or dead-lettered.
+    /// Consumes `topic` until `records` are delivered or dead-lettered.
     pub async fn run(
         &self,
+        configuration: &Configuration,
+        settings: &Settings,
+        topic: &str,
         records: usize,
-        sink: &KafkaSink,
-        progress: &ProgressBar,
     ) -> Result<Tally> {
-        let mut source = KafkaSource::start(&self.settings, &[&self.topic])?;
-        let mut tally = Tally::default();
-        let mut committed = Instant::now();
-        while tally.total() < records {
-            let received = tokio::time::timeout(IDLE, source.recv()).await;
-            let Ok(received) = received else {
-                let missing = records - tally.total();
-                let cause = source
-                    .take_warning()
-                    .map_or_else(String::new, |w| format!(": {w}"));
-                return Err(Error::timeout(format!(
-                    "{missing} records did not come within {IDLE:?}{cause}"
-                )));
-            };
-            let message = received?;
-            // An error here is one that no exception handling took: the loop stops and nothing is
-            // stored, so that the record comes again.
-            let record = message.record();
-            let place = (record.partition, record.offset);
-            let handled = match tally.knows(&place) {
-                true => {
-                    tally.again += 1;
-                    continue;
-                }
-                false => self.handle(&record, &mut tally).await,
-            };
-            // The error of a loop that stops says at which record.
-            let here = || format!("{}-{}@{}", record.topic, record.partition, record.offset);
-            match handled.map_err(|error| error.at(here()))? {
-                Ok(()) => {
-                    tally.delivered_at.insert(place);
-                }
-                Err(failure) => {
-                    sink.send(self.dead_letters.full(&failure, now())?).await?;
-                    let stage = failure.error.stages().last().unwrap_or("").to_owned();
-                    let kind = failure.error.kind().to_string();
-                    *tally.dead_lettered.entry((kind, stage)).or_default() += 1;
-                    tally.dead_at.insert(place);
+        let (shop, servers) = (self.clone(), settings.get("bootstrap.servers"));
+        let pipeline = Pipeline::builder(configuration)
+            .and_then(|builder| builder.nullable_values::<Value>())
+            .map_err(Error::permanent)?
+            .client("bootstrap.servers", servers.unwrap_or_default())
+            .topics([topic])
+            .observer(move |event: &PipelineEvent<'_>| shop.note(event))
+            .stop_on_signals()
+            .handler(self.clone())?;
+        let handle = pipeline.handle();
+        let all_there = async {
+            while self.tally().total() < records {
+                if tokio::time::timeout(IDLE, self.written.notified())
+                    .await
+                    .is_err()
+                {
+                    break;
                 }
             }
-            source.store(&message)?;
-            progress.set_position(tally.total() as u64);
-            if committed.elapsed() >= COMMIT_EVERY {
-                source.commit().await?;
-                committed = Instant::now();
-            }
-        }
-        source.commit().await?;
-        source.close().await;
-        self.key.close().await?;
-        self.value.close().await?;
-        Ok(tally)
-    }
-
-    async fn handle(
-        &self,
-        record: &Record<'_>,
-        tally: &mut Tally,
-    ) -> Result<std::result::Result<(), Box<Failure>>> {
-        let key = self.key.read(record).await?;
-        let value = self.value.read(record).await?;
-        match key.and(value) {
-            Ok(value) => deliver(value, tally).map(Ok),
-            Err(failure) => Ok(Err(failure)),
+            handle.stop();
+        };
+        let (ran, ()) = tokio::join!(pipeline.run(), all_there);
+        ran?;
+        let tally = self.tally().clone();
+        match records - tally.total() {
+            0 => Ok(tally),
+            missing => Err(Error::timeout(format!(
+                "{missing} records did not come within {IDLE:?}"
+            ))),
         }
     }
-
-    /// The dead letters as they lie in their topic, `expected` of them or what there is.
-    pub async fn dead_letters(&self, expected: usize) -> Result<Vec<DeadLetterInfo>> {
-        let mut found = Vec::new();
-        if expected == 0 {
-            return Ok(found);
-        }
-        let mut settings = self.settings.clone();
-        let group = settings.get("group.id").unwrap_or("shop");
-        settings.set("group.id", format!("{group}.look"));
-        let mut source = KafkaSource::start(&settings, &[self.dead_letter_topic()])?;
-        while found.len() < expected {
-            let wait = tokio::time::timeout(Duration::from_secs(10), source.recv());
-            let Ok(message) = wait.await else { break };
-            let message = message?;
-            found.extend(dead_letter::read(message.record().headers).map(|(_, letter)| letter));
-        }
-        source.close().await;
-        Ok(found)
-    }
-}
-
-fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
-}
-
-/// What the shop does with an order; here it counts them.
-fn deliver(value: Option<Value>, tally: &mut Tally) -> Result<()> {
-    match value {
-        None | Some(Value::Null) => tally.tombstones += 1,
-        Some(value) => match value.take::<Event>().ok().and_then(|event| order(&event)) {
-            Some(order) if order.cents > 0 => tally.orders += 1,
-            _ => tally.others += 1,
-        },
-    }
-    Ok(())
 }
 
 fn order(event: &Event) -> Option<Order> {
@@ -223,4 +164,28 @@ fn order(event: &Event) -> Option<Order> {
         Data::Binary(bytes) => serde_json::from_slice(bytes).ok(),
         Data::String(text) => serde_json::from_str(text).ok(),
     }
+}
+
+/// The dead letters as they lie in `topic`, `expected` of them or what there is.
+pub async fn dead_letters(
+    settings: &Settings,
+    topic: &str,
+    expected: usize,
+) -> Result<Vec<DeadLetterInfo>> {
+    let mut found = Vec::new();
+    if expected == 0 {
+        return Ok(found);
+    }
+    let mut settings = settings.clone();
+    let group = settings.get("group.id").unwrap_or("shop");
+    settings.set("group.id", format!("{group}.look"));
+    let mut source = KafkaSource::start(&settings, &[topic])?;
+    while found.len() < expected {
+        let wait = tokio::time::timeout(Duration::from_secs(10), source.recv());
+        let Ok(message) = wait.await else { break };
+        let message = message?;
+        found.extend(dead_letter::read(message.record().headers).map(|(_, letter)| letter));
+    }
+    source.close().await;
+    Ok(found)
 }

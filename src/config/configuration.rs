@@ -3,6 +3,7 @@
 use super::built::Yields;
 use super::chain::{Chain, SerializerChain};
 use super::explain::{Lint, NodeInfo, Source, align, draw, role};
+use super::registry::Registry;
 use super::spec::Direction;
 use crate::deserializer::Deserializer;
 use crate::properties::{Problem, Properties, Report};
@@ -43,6 +44,8 @@ pub(super) type Writers = BTreeMap<&'static str, Arc<dyn Serializer<Input = Valu
 
 /// What a set of properties says: chains, the client's settings, and everybody else's.
 pub struct Configuration {
+    pub(super) registry: Registry,
+    pub(super) sections: Vec<NodeInfo>,
     pub(super) roles: Vec<RoleChain>,
     pub(super) readers: Readers,
     pub(super) writers: Writers,
@@ -157,11 +160,19 @@ impl Configuration {
             rows.push((format!("{} = {}", chain.role(), chain.tree), String::new()));
             draw(&chain.info, &mut rows);
         }
-        let own = self.own.iter().map(|property| {
-            let origin = property.origin.to_string();
-            (format!("  {} = {}", property.key, property.shown()), origin)
-        });
-        section(&mut rows, "pipeline", own.collect());
+        for info in self.sections.iter().filter(|_| !self.own.is_empty()) {
+            let shown = info.settings.iter().map(|setting| {
+                let line = format!("  {} = {}", setting.key, setting.value);
+                (line, setting.source.to_string())
+            });
+            let read = |key: &str| info.settings.iter().any(|setting| setting.key == key);
+            let others = self.own.iter().filter(|own| !read(&own.key));
+            let others = others.map(|property| {
+                let origin = property.origin.to_string();
+                (format!("  {} = {}", property.key, property.shown()), origin)
+            });
+            section(&mut rows, &info.type_name, shown.chain(others).collect());
+        }
         let client = self.client.iter().map(|property| {
             let origin = property.origin.to_string();
             (format!("  {} = {}", property.key, property.shown()), origin)

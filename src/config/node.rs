@@ -31,6 +31,8 @@ pub struct Node<'w, 'a> {
     pub(super) origin: Origin,
     pub(super) depth: usize,
     pub(super) info: NodeInfo,
+    /// Its keys stand without a prefix.
+    pub(super) is_section: bool,
 }
 
 impl<'a> Node<'_, 'a> {
@@ -60,6 +62,9 @@ impl<'a> Node<'_, 'a> {
 
     /// Every spelling of a key of this node, the one that counts most first.
     fn spellings(&self, key: &str, spec: Option<&KeySpec>) -> Vec<String> {
+        if self.is_section {
+            return vec![key.to_owned()];
+        }
         let (role, direction) = (self.wiring.part.as_str(), self.wiring.direction.as_str());
         let mut keys = vec![format!("{role}.{direction}.{}.{key}", self.name())];
         if self.info.label.is_none() {

@@ -6,6 +6,7 @@ use super::erase::Erase;
 use super::keys::{ClientKeys, OwnKey};
 use super::names::kebab;
 use super::node::Node;
+use super::section::SectionSpec;
 use super::spec::{BackoffSpec, Direction, TypeSpec};
 use super::wiring;
 use crate::backoff::RetryObserver;
@@ -30,6 +31,7 @@ pub struct Registry {
     pub(super) backoffs: Vec<BackoffSpec>,
     pub(super) matchers: Vec<(String, SharedMatcher)>,
     pub(super) own_keys: Vec<OwnKey>,
+    pub(super) sections: Vec<SectionSpec>,
     pub(super) application_prefixes: Vec<String>,
     pub(super) client: Option<Arc<dyn ClientKeys>>,
     pub(super) instances: Vec<(Part, Instance)>,

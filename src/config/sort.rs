@@ -104,6 +104,12 @@ pub(super) fn sort(
             own_key(registry, own, property, &mut sorted, report);
             continue;
         }
+        if registry.is_below_backoff(key) {
+            let mut own = property.clone();
+            own.value = value.to_owned();
+            sorted.own.put(own);
+            continue;
+        }
         match place(registry, key) {
             Some(Place::Root) => {}
             Some(Place::Role { role }) => {

@@ -7,6 +7,7 @@ use super::instance::given_instance;
 use super::lookup::Named;
 use super::node::Node;
 use super::registry::Registry;
+use super::section;
 use super::sort;
 use super::spec::{Direction, TypeSpec};
 use crate::properties::{Origin, Problem, Properties, Report};
@@ -29,9 +30,9 @@ pub(super) struct Wiring<'a> {
     pub(super) report: Report,
     /// Parts that are missing, with the keys that would name them. Where a key that nobody knows is
     /// a slip of one, that is said of the slip, and not of the part once more.
-    missing: Vec<(Problem, Vec<String>)>,
+    pub(super) missing: Vec<(Problem, Vec<String>)>,
     /// Every node of this chain by its name, with where it was named.
-    named: BTreeMap<String, String>,
+    pub(super) named: BTreeMap<String, String>,
 }
 
 impl fmt::Debug for Wiring<'_> {
@@ -109,6 +110,7 @@ impl<'a> Wiring<'a> {
             origin: origin.clone(),
             depth,
             info,
+            is_section: false,
         };
         let built = build(spec, &mut node);
         let info = node.info;
@@ -216,6 +218,7 @@ pub(super) fn configure(
             missing.append(&mut wiring.missing);
         }
     }
+    let sections = section::check(registry, properties, &mut report);
     let sorted = sort::sort(registry, properties, &used, &roles, &mut report);
     for (problem, keys) in missing {
         let is_slip = |known: &Problem| {
@@ -239,6 +242,8 @@ pub(super) fn configure(
     }
     let (client, own, application) = (sorted.client, sorted.own, sorted.application);
     report.into_result(Configuration {
+        registry: registry.clone(),
+        sections,
         roles,
         readers,
         writers,

@@ -1,7 +1,7 @@
 //! Handlers that block, on threads of their own.
 
 use super::contain::panicked;
-use super::handler::{Handler, HandlerContext, HandlerError};
+use super::handler::{Handler, HandlerContext, HandlerError, Outputs};
 use crate::error::{Error, Result};
 use std::collections::HashSet;
 use std::fmt;
@@ -168,18 +168,19 @@ impl<T: Send + 'static, H: SyncHandler<T>> Handler<T> for Blocking<H> {
         let (give, result) = oneshot::channel();
         let call = move || {
             let handled = catch_unwind(AssertUnwindSafe(|| {
-                let record = record.as_record();
-                let context = HandlerContext::new(&record, attempt);
-                handler
-                    .handle(value, &context)
-                    .map_err(HandlerError::into_error)
+                let (record, outputs) = (record.as_record(), Outputs::new());
+                let context = HandlerContext::new(&record, attempt, &outputs);
+                let handled = handler.handle(value, &context);
+                handled.map_err(HandlerError::into_error)?;
+                Ok(outputs.into_records())
             }));
             drop((turn, slot));
             // Nobody may be waiting any more.
             let _ = give.send(handled.unwrap_or_else(|panic| Err(panicked(panic))));
         };
         self.pool.calls.send(Box::new(call)).map_err(|_| gone())?;
-        result.await.map_err(|_| gone())?
+        context.send_all(result.await.map_err(|_| gone())??);
+        Ok(())
     }
 
     fn is_cancellable(&self) -> bool {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 pub struct Attempts {
     limit: Option<u32>,
     backoff: SharedBackoff,
+    gives_up: bool,
     seeds: Arc<AtomicU64>,
 }
 
@@ -31,6 +32,7 @@ impl Attempts {
         Attempts {
             limit,
             backoff,
+            gives_up: false,
             seeds: Arc::new(AtomicU64::new(rand::random())),
         }
     }
@@ -38,6 +40,14 @@ impl Attempts {
     /// One call.
     pub fn once() -> Self {
         Attempts::new(Some(1), SharedBackoff::new(Exponential::default()))
+    }
+
+    /// Counts a single call that fails as a retry that gave up: what comes again later is not held
+    /// here.
+    #[must_use]
+    pub fn giving_up(mut self) -> Self {
+        self.gives_up = true;
+        self
     }
 
     /// Makes the jitter repeatable.
@@ -90,11 +100,11 @@ pub(super) async fn drive<R: SourceRecord, W: Work<R>>(
             return;
         }
         let failing_since = *failing.get_or_insert_with(Instant::now);
-        // A single call is no retry that gave up: its error stays what it is.
+        // A single call is no retry that gave up, unless it is to count as one.
         let Some(wait) = attempts.wait(made, &mut chance) else {
             for job in jobs.iter_mut().filter(|job| to_be_retried(job)) {
                 close(job, |error| match made {
-                    1 => error,
+                    1 if !attempts.gives_up => error,
                     _ => error.with_status(Status::Exhausted),
                 });
             }

@@ -1,23 +1,87 @@
 //! What a user writes: a handler of values, and what its errors say.
 
+use crate::dead_letter::Retried;
 use crate::error::{Classify, Error, Result};
-use crate::record::Record;
+use crate::record::{OutgoingRecord, Record};
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a handler knows about the record its value was read from.
+/// What a handler produces while it handles one record.
+///
+/// They are written once the handler has answered `Ok`, in the order in which they were sent; those of
+/// an attempt that failed are dropped.
+#[derive(Debug, Default)]
+pub struct Outputs(Mutex<Vec<OutgoingRecord>>);
+
+impl Outputs {
+    /// None yet.
+    pub const fn new() -> Self {
+        Outputs(Mutex::new(Vec::new()))
+    }
+
+    /// One more, behind the others.
+    pub fn push(&self, record: OutgoingRecord) {
+        self.lock().push(record);
+    }
+
+    /// Adds many, in order.
+    pub fn extend(&self, records: Vec<OutgoingRecord>) {
+        if !records.is_empty() {
+            self.lock().extend(records);
+        }
+    }
+
+    /// All of them, in order.
+    pub fn into_records(self) -> Vec<OutgoingRecord> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<OutgoingRecord>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a handler knows about the record its value was read from, and where it sends what it makes
+/// of it.
 #[derive(Clone, Copy)]
 pub struct HandlerContext<'a> {
     record: &'a Record<'a>,
     attempt: u32,
+    outputs: &'a Outputs,
 }
 
 impl<'a> HandlerContext<'a> {
     /// The context of attempt number `attempt` (1 is the first) on `record`.
-    pub fn new(record: &'a Record<'a>, attempt: u32) -> Self {
-        HandlerContext { record, attempt }
+    pub fn new(record: &'a Record<'a>, attempt: u32, outputs: &'a Outputs) -> Self {
+        HandlerContext {
+            record,
+            attempt,
+            outputs,
+        }
+    }
+
+    /// Where the record was consumed first and which delivery this is, if it comes again through a
+    /// topic of retries; `None` on the first delivery.
+    pub fn retried(&self) -> Option<Retried> {
+        Retried::of(self.record)
+    }
+
+    /// Has `record` written when the handler answers `Ok`. The consumed record is finished once all
+    /// its outputs are acknowledged; where they cannot be written its partition holds and tries them
+    /// again, without calling the handler. With `processing.guarantee=exactly_once` they become
+    /// visible together with the offset of the consumed record.
+    ///
+    /// They stay in memory until then.
+    pub fn send(&self, record: OutgoingRecord) {
+        self.outputs.push(record);
+    }
+
+    /// [`send`](Self::send)s many, in order.
+    pub fn send_all(&self, records: Vec<OutgoingRecord>) {
+        self.outputs.extend(records);
     }
 
     /// The record as consumed.
@@ -229,7 +293,8 @@ mod tests {
 
     async fn called<T>(handler: impl Handler<T>, value: T) -> Error {
         let record = Record::of_value(None);
-        let context = HandlerContext::new(&record, 1);
+        let outputs = Outputs::new();
+        let context = HandlerContext::new(&record, 1, &outputs);
         let answer = handler.handle(value, &context).await;
         answer.unwrap_err().into_error()
     }

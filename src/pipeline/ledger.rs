@@ -41,6 +41,18 @@ impl fmt::Debug for TopicPartition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ownership(u64);
 
+impl Ownership {
+    /// The period of this number, of whoever numbers them.
+    pub const fn of(number: u64) -> Self {
+        Ownership(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Display for Ownership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
@@ -124,9 +136,15 @@ impl Ledger {
 
     /// A partition became ours. An ownership of it that had not ended is taken as lost.
     pub fn assign(&mut self, partition: TopicPartition) -> MarkCell {
-        self.given = self.given.saturating_add(1);
+        let next = Ownership(self.given.saturating_add(1));
+        self.assign_as(partition, next)
+    }
+
+    /// The same in a period that somebody else numbered, by numbers that rise.
+    pub fn assign_as(&mut self, partition: TopicPartition, ownership: Ownership) -> MarkCell {
+        self.given = self.given.max(ownership.0);
         let cell = MarkCell {
-            ownership: Ownership(self.given),
+            ownership,
             offset: Arc::new(AtomicI64::new(UNMARKED)),
         };
         let owned = Owned {

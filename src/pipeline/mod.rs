@@ -6,17 +6,38 @@
 //! from. It knows no broker: a transport gives it records and takes its marks.
 
 mod blocking;
+#[cfg(feature = "kafka")]
+mod builder;
+#[cfg(feature = "kafka")]
+mod chain_reader;
 mod contain;
 mod control;
+#[cfg(feature = "kafka")]
+mod desk;
 mod drive;
+#[cfg(feature = "kafka")]
+mod effects;
+#[cfg(feature = "kafka")]
+mod handle;
 mod handler;
 mod happens;
+#[cfg(feature = "kafka")]
+mod kafka_source;
 mod ledger;
+#[cfg(feature = "kafka")]
+mod observer;
 mod offsets;
 mod parts;
+#[cfg(feature = "kafka")]
+mod pipeline;
 mod queue;
 mod reader;
+#[cfg(feature = "kafka")]
+mod running;
+mod settings;
 mod settle;
+#[cfg(feature = "kafka")]
+mod signals;
 mod source;
 mod state;
 mod verdict;
@@ -24,19 +45,32 @@ mod work;
 mod worker;
 
 pub use blocking::{Blocking, SyncHandler, SyncPool, blocking};
+#[cfg(feature = "kafka")]
+pub use builder::PipelineBuilder;
+#[cfg(feature = "kafka")]
+pub use chain_reader::{ChainReader, Entry, EntryReader};
 pub use control::WorkerControl;
 pub use drive::{Attempts, DEFAULT_ATTEMPTS};
+#[cfg(feature = "kafka")]
+pub use handle::PipelineHandle;
 pub use handler::{
-    BatchHandler, HandleWith, Handler, HandlerContext, HandlerError, HandlerFn, handle_with,
+    BatchHandler, HandleWith, Handler, HandlerContext, HandlerError, HandlerFn, Outputs,
+    handle_with,
 };
 pub use ledger::{Ledger, Mark, MarkCell, Ownership, TopicPartition};
+#[cfg(feature = "kafka")]
+pub use observer::{PipelineEvent, PipelineObserver};
 pub use offsets::Offsets;
 pub use parts::{Ended, WorkerParts, WorkerSettings};
+#[cfg(feature = "kafka")]
+pub use pipeline::{Pipeline, Summary};
 pub use queue::Order;
 pub use reader::{
     Halves, Nullable, ReadWith, Reader, Required, Seeing, Shape, ValueReader, nullable_values,
     outcomes, read_with, values,
 };
+pub(crate) use settings::section;
+pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };

@@ -5,7 +5,9 @@ use super::source::{Effects, Event, Failed, PartitionSource, Written};
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
 use super::worker::Worker;
+use crate::dead_letter::Retried;
 use crate::error::Error;
+use crate::record::OutgoingRecord;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,11 +20,17 @@ pub(super) enum Held<R> {
     Write(Write),
 }
 
-/// A record that goes elsewhere.
+/// What is to be written before a record is finished.
 pub(super) struct Write {
-    failed: Failed,
-    verdict: Verdict,
+    what: What,
     size: usize,
+}
+
+enum What {
+    /// The record itself, elsewhere.
+    Failed { failed: Failed, verdict: Verdict },
+    /// What its handler made of it.
+    Outputs(Arc<[OutgoingRecord]>),
 }
 
 impl<S, W, E> Worker<S, W, E>
@@ -38,18 +46,30 @@ where
             self.probing = None;
         }
         let (origin, error) = match std::mem::replace(&mut job.outcome, Attempted::Open) {
-            Attempted::Done => {
+            Attempted::Done(outputs) => {
                 self.state.succeeded(offset);
                 self.effects.event(Event::Handled { offset });
-                self.finish(offset, job.size);
                 self.queue.free(job.lane);
+                let size = job.size;
+                drop(job);
+                if outputs.is_empty() {
+                    self.finish(offset, size);
+                } else {
+                    let what = What::Outputs(outputs.into());
+                    self.write(offset, Write { what, size });
+                }
                 return;
             }
             Attempted::Failed(origin, error) => (origin, error),
             // Only an ending worker gives up between attempts: the record stays unmarked.
             Attempted::Abandoned | Attempted::Open => return,
         };
-        let judged = judge(&error, job.attempts, &self.settings.policy);
+        // Only a policy that delays asks how often the record was delivered.
+        let deliveries = match self.settings.policy.delay {
+            Some(_) => Retried::of(&job.record()).map_or(1, |retried| retried.attempt),
+            None => job.attempts,
+        };
+        let judged = judge(&error, deliveries, &self.settings.policy);
         let verdict = self.state.failed(offset, judged, error.status());
         let failed = Failed {
             record: job.copied(),
@@ -70,14 +90,8 @@ where
                 self.queue.free(job.lane);
                 let size = job.size;
                 drop(job);
-                self.write(
-                    offset,
-                    Write {
-                        failed,
-                        verdict,
-                        size,
-                    },
-                );
+                let what = What::Failed { failed, verdict };
+                self.write(offset, Write { what, size });
             }
             Verdict::Pause if self.is_ending() => {}
             Verdict::Pause => {
@@ -98,9 +112,13 @@ where
     fn write(&mut self, offset: i64, write: Write) {
         let effects = &self.effects;
         let started = catch_unwind(AssertUnwindSafe(|| {
-            let mut future = match write.verdict {
-                Verdict::Delay(wait) => effects.delay(&write.failed, wait),
-                _ => effects.dead_letter(&write.failed),
+            let mut future = match &write.what {
+                What::Outputs(outputs) => effects.outputs(offset, outputs),
+                What::Failed {
+                    failed,
+                    verdict: Verdict::Delay(wait),
+                } => effects.delay(failed, *wait),
+                What::Failed { failed, .. } => effects.dead_letter(failed),
             };
             match future
                 .as_mut()

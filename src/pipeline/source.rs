@@ -4,7 +4,7 @@ use super::state::PauseReason;
 use super::verdict::Verdict;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
-use crate::record::{OwnedRecord, Part, Record};
+use crate::record::{OutgoingRecord, OwnedRecord, Part, Record};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -111,6 +111,15 @@ pub trait Effects: Send + Sync + 'static {
     /// Writes the record to its dead-letter topic.
     fn dead_letter(&self, failed: &Failed) -> BoxFuture<'static, Written>;
 
+    /// Writes what a handler made of the record at `offset`. Without a place for that, the pipeline
+    /// stops.
+    fn outputs(&self, offset: i64, outputs: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
+        let _ = (offset, outputs);
+        Box::pin(std::future::ready(Written::Refused(Error::config(
+            "the handler sends records, but nothing is there to write them",
+        ))))
+    }
+
     /// Has the record delivered again, not before `wait` from now. Without a place for that, the
     /// pipeline stops.
     fn delay(&self, failed: &Failed, wait: Duration) -> BoxFuture<'static, Written> {
@@ -162,7 +171,7 @@ pub enum Event<'a> {
         /// Whether a user said so.
         by_user: bool,
     },
-    /// A dead letter or a copy for later could not be written.
+    /// A dead letter, a copy for later or an output could not be written.
     Unwritten {
         /// The record's offset.
         offset: i64,

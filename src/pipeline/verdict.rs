@@ -105,7 +105,8 @@ pub struct Policy {
     pub limits: Limits,
 }
 
-/// Judges a failure of a record that was tried `attempts` times.
+/// Judges a failure of a record that was tried `attempts` times; for a policy that delays, of its
+/// `attempts`-th delivery.
 ///
 /// | error | verdict |
 /// |---|---|

@@ -1,12 +1,12 @@
 //! One attempt: read what records hold and have it handled.
 
 use super::contain::{contained, within};
-use super::handler::{BatchHandler, Handler, HandlerContext, HandlerError};
+use super::handler::{BatchHandler, Handler, HandlerContext, HandlerError, Outputs};
 use super::reader::{Halves, Reader};
 use super::source::{Origin, SourceRecord};
 use crate::error::{Error, Result};
 use crate::outcome::{Failure, Outcome};
-use crate::record::{OwnedRecord, Part, Record};
+use crate::record::{OutgoingRecord, OwnedRecord, Part, Record};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ enum Body<R> {
 pub(super) enum Attempted {
     /// There was none yet, or there is to be another.
     Open,
-    Done,
+    /// It was handled, and this is to be written.
+    Done(Vec<OutgoingRecord>),
     Failed(Origin, Error),
     /// It was given up between two attempts, for its partition is given up.
     Abandoned,
@@ -59,7 +60,7 @@ impl<R: SourceRecord> Job<R> {
         }
     }
 
-    fn record(&self) -> Record<'_> {
+    pub(super) fn record(&self) -> Record<'_> {
         match &self.body {
             Body::Held(record) => record.record(),
             Body::Copied(record) => record.as_record(),
@@ -76,11 +77,11 @@ impl<R: SourceRecord> Job<R> {
         copy
     }
 
-    fn close(&mut self, attempted: std::result::Result<(), Unfinished>) {
+    fn close(&mut self, attempted: Handled) {
         self.attempts = self.attempts.saturating_add(1);
         let (origin, error) = match attempted {
-            Ok(()) => {
-                self.outcome = Attempted::Done;
+            Ok(outputs) => {
+                self.outcome = Attempted::Done(outputs);
                 return;
             }
             Err(Unfinished::Unread(failure)) => {
@@ -107,6 +108,9 @@ enum Unfinished {
     Declined(Error),
     Unhandled(Error),
 }
+
+/// What one attempt came to.
+type Handled = std::result::Result<Vec<OutgoingRecord>, Unfinished>;
 
 /// How records are handled: one by one, or many in one call.
 pub trait Work<R: SourceRecord>: Send + Sync + 'static {
@@ -153,13 +157,14 @@ fn unread<T>(read: Result<Outcome<T>>) -> std::result::Result<T, Unfinished> {
 }
 
 impl<D: Reader, H: Handler<D::Value>> Single<D, H> {
-    async fn once(&self, record: &Record<'_>, attempt: u32) -> std::result::Result<(), Unfinished> {
+    async fn once(&self, record: &Record<'_>, attempt: u32) -> Handled {
         let halves = Halves::of(record);
         let value = unread(self.reader.read(&halves).await)?;
-        let context = HandlerContext::new(record, attempt);
+        let outputs = Outputs::new();
+        let context = HandlerContext::new(record, attempt, &outputs);
         let limit = self.timeout.filter(|_| self.handler.is_cancellable());
         match within(limit, self.handler.handle(value, &context)).await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(outputs.into_records()),
             Ok(Err(error)) => Err(Unfinished::Unhandled(error.into_error())),
             Err(late) => Err(Unfinished::Unhandled(late)),
         }
@@ -238,24 +243,35 @@ where
                 .filter(|(_, job)| matches!(job.outcome, Attempted::Open))
                 .map(|(index, job)| (index, job.attempts.saturating_add(1), job.record()))
                 .collect();
-            let (mut values, mut contexts, mut given) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut values, mut given) = (Vec::new(), Vec::new());
             for (index, attempt, record) in &open {
                 let halves = Halves::of(record);
                 let read = contained(async { Ok(unread(self.reader.read(&halves).await)) }).await;
                 match read.unwrap_or_else(|panic| Err(Unfinished::Unhandled(panic))) {
                     Ok(value) => {
                         values.push(value);
-                        contexts.push(HandlerContext::new(record, *attempt));
-                        given.push(*index);
+                        given.push((*index, *attempt, record));
                     }
                     Err(unfinished) => closing.push((*index, Err(unfinished))),
                 }
             }
             if !given.is_empty() {
-                let count = given.len();
+                let outputs: Vec<Outputs> = given.iter().map(|_| Outputs::new()).collect();
+                let contexts: Vec<HandlerContext<'_>> = given
+                    .iter()
+                    .zip(&outputs)
+                    .map(|((_, attempt, record), outputs)| {
+                        HandlerContext::new(record, *attempt, outputs)
+                    })
+                    .collect();
                 let handle = self.handler.handle(values, &contexts);
                 let results = contained(within(self.timeout, handle)).await;
-                closing.extend(given.into_iter().zip(per_item(results, count)));
+                let results = per_item(results, given.len()).into_iter().zip(outputs);
+                closing.extend(given.iter().zip(results).map(
+                    |((index, ..), (result, outputs))| {
+                        (*index, result.map(|()| outputs.into_records()))
+                    },
+                ));
             }
         }
         for (index, attempted) in closing {

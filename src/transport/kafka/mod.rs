@@ -18,8 +18,8 @@ pub use admin::{NewTopic, create_topics};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
-    GroupEvent, GroupHandle, GroupOptions, OwnedPartition, PartitionLag, PartitionReader, Revoked,
-    group_settings, statistics_lags,
+    GroupEvent, GroupHandle, GroupOptions, OwnedPartition, PartitionLag, PartitionReader, ReadTo,
+    Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
 pub use properties::{is_known, known_properties, validate_property};

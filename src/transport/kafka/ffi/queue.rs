@@ -57,12 +57,13 @@ impl PartitionQueue {
         }
     }
 
-    /// Gives `each` what is there now, `max` at most; never waits. Answers how much that was: less
+    /// Gives `each` what is there now, `max` at most; an error comes with its offset, which at the
+    /// end of the partition is the next one. Never waits. Answers how much that was: less
     /// than `max` means that the queue was seen empty.
     pub(in crate::transport::kafka) fn take(
         &self,
         max: usize,
-        mut each: impl FnMut(Result<OwnedMessage, RDKafkaErrorCode>),
+        mut each: impl FnMut(Result<OwnedMessage, (RDKafkaErrorCode, i64)>),
     ) -> usize {
         let mut pointers = vec![null_mut::<sys::rd_kafka_message_t>(); max];
         // SAFETY: the queue is alive, and there is room for as many pointers as said.
@@ -87,8 +88,9 @@ impl PartitionQueue {
                         each(Ok(OwnedMessage::taken(native, Arc::clone(&self.consumer))));
                     }
                     code => {
+                        let offset = native.as_ref().offset;
                         sys::rd_kafka_message_destroy(native.as_ptr());
-                        each(Err(code));
+                        each(Err((code, offset)));
                     }
                 }
             }

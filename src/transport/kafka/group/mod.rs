@@ -27,7 +27,7 @@ mod tests;
 pub use commit::{Commit, CommitError, CommitFailure, CommitResults};
 pub use events::{AssignedPartition, GroupEvent, Revoked};
 pub use lag::{PartitionLag, statistics_lags};
-pub use period::{OwnedPartition, PartitionReader};
+pub use period::{OwnedPartition, PartitionReader, ReadTo};
 pub use settings::group_settings;
 
 use super::errors;

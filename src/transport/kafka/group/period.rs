@@ -7,9 +7,13 @@ use crate::transport::kafka::source::KafkaRecord;
 use rdkafka::error::RDKafkaErrorCode;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 /// A partition in one period in which it was ours. The broker checks a group's generation, not
 /// which of its periods a commit means, so each assignment gets a number of our own, which rises
@@ -76,6 +80,18 @@ struct Reading {
     /// inside librdkafka the queue of both is the same.
     queue: Option<PartitionQueue>,
     next: NextOffset,
+    /// The end that was reached and not told yet.
+    end: Option<i64>,
+}
+
+/// How far a partition was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadTo {
+    /// Records were added.
+    Records,
+    /// None is there, and none below this offset comes any more: the end of what can be read, the
+    /// markers of transactions passed.
+    End(i64),
 }
 
 /// The lowest offset that was not given yet. After any pause and resume, librdkafka's own at each
@@ -110,6 +126,7 @@ impl Period {
             reading: Mutex::new(Reading {
                 queue: Some(queue),
                 next: NextOffset::default(),
+                end: None,
             }),
             wake,
             errors: Arc::clone(errors),
@@ -125,13 +142,13 @@ impl Period {
         self.wake.notify_one();
     }
 
-    /// What is there now; `None` when the period is over.
-    fn take(&self, max: usize) -> Option<Vec<KafkaRecord>> {
+    /// Adds what is there now; `None` when the period is over, `Some(None)` when nothing is there.
+    fn take(&self, max: usize, records: &mut Vec<KafkaRecord>) -> Option<Option<ReadTo>> {
         let max = max.clamp(1, LARGEST_BATCH);
+        let before = records.len();
         let mut reading = lock(&self.reading);
-        let Reading { queue, next } = &mut *reading;
+        let Reading { queue, next, end } = &mut *reading;
         let queue = queue.as_ref()?;
-        let mut records = Vec::new();
         // Stale entries are skipped without a place in the batch, so an empty one with a full
         // count is all that must be asked again.
         loop {
@@ -141,14 +158,17 @@ impl Period {
                         records.push(KafkaRecord(message));
                     }
                 }
-                Err(RDKafkaErrorCode::PartitionEOF) => {}
-                Err(code) => {
+                Err((RDKafkaErrorCode::PartitionEOF, offset)) => *end = Some(offset),
+                Err((code, _)) => {
                     self.errors.put(&self.owned, code);
                     self.bell.ring();
                 }
             });
-            if !records.is_empty() || taken < max {
-                return Some(records);
+            if records.len() > before {
+                return Some(Some(ReadTo::Records));
+            }
+            if taken < max {
+                return Some(end.take().map(ReadTo::End));
             }
         }
     }
@@ -160,11 +180,15 @@ impl Period {
 /// Two at once share the records between them.
 pub struct PartitionReader {
     period: Arc<Period>,
+    waiting: Option<Pin<Box<OwnedNotified>>>,
 }
 
 impl PartitionReader {
     pub(super) fn new(period: Arc<Period>) -> Self {
-        PartitionReader { period }
+        PartitionReader {
+            period,
+            waiting: None,
+        }
     }
 
     /// Which partition, and in which ownership.
@@ -179,12 +203,38 @@ impl PartitionReader {
     /// A batch is not limited in bytes: it holds what was fetched ahead at the most (see
     /// [`group_settings`](super::group_settings)). Dropping the future loses nothing.
     pub async fn next_batch(&mut self, max: usize) -> Option<Vec<KafkaRecord>> {
+        let mut records = Vec::new();
         loop {
-            let records = self.period.take(max)?;
-            if !records.is_empty() {
+            if self.period.take(max, &mut records)? == Some(ReadTo::Records) {
                 return Some(records);
             }
             self.period.wake.notified().await;
+        }
+    }
+
+    /// [`next_batch`](Self::next_batch) for who polls: adds the next records to `into`, or tells
+    /// that the end was reached, each end once. `None` when the ownership ends.
+    pub fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+        into: &mut Vec<KafkaRecord>,
+    ) -> Poll<Option<ReadTo>> {
+        loop {
+            match self.period.take(max, into) {
+                None => return Poll::Ready(None),
+                Some(Some(read)) => return Poll::Ready(Some(read)),
+                Some(None) => {}
+            }
+            // What comes from here on leaves a permit, or wakes whoever waits already.
+            let wake = &self.period.wake;
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| Box::pin(Arc::clone(wake).notified_owned()));
+            if waiting.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.waiting = None;
         }
     }
 }

@@ -1,0 +1,67 @@
+//! What a pipeline tells.
+
+use super::source::Event;
+use crate::error::Error;
+use crate::transport::kafka::{CommitError, OwnedPartition};
+
+/// What happens in a pipeline. Nothing of it needs an answer.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum PipelineEvent<'a> {
+    /// A record was handled, failed, or its partition pauses or goes on.
+    Record {
+        /// Its partition.
+        partition: &'a OwnedPartition,
+        /// What happened.
+        event: Event<'a>,
+    },
+    /// Partitions are ours.
+    Assigned(&'a [OwnedPartition]),
+    /// Partitions are given back: what is in flight finishes first.
+    Revoked(&'a [OwnedPartition]),
+    /// Partitions are another's already; what was in flight comes again there.
+    Lost(&'a [OwnedPartition]),
+    /// A position was no longer there and `auto.offset.reset` took its place: records were skipped
+    /// or come again. In librdkafka's words.
+    OffsetReset(&'a str),
+    /// Offsets were committed.
+    Committed {
+        /// Of how many partitions.
+        partitions: usize,
+    },
+    /// An offset was not committed. What may succeed later is tried again with the next commit.
+    CommitFailed(&'a CommitError),
+    /// An error of the connection or the group that is expected to pass.
+    Warning(&'a Error),
+    /// This many records in flight were given up at the end of their time; they come again.
+    Abandoned {
+        /// Their partition.
+        partition: &'a OwnedPartition,
+        /// How many.
+        records: usize,
+    },
+    /// The pipeline is told to stop.
+    Stopping,
+}
+
+/// Learns what happens; called on the pipeline's tasks, so it must not block.
+pub trait PipelineObserver: Send + Sync + 'static {
+    /// Something happened.
+    fn event(&self, event: &PipelineEvent<'_>);
+}
+
+impl<F: Fn(&PipelineEvent<'_>) + Send + Sync + 'static> PipelineObserver for F {
+    fn event(&self, event: &PipelineEvent<'_>) {
+        self(event);
+    }
+}
+
+/// Several, in turn.
+#[derive(Default)]
+pub(super) struct Observers(pub(super) Vec<Box<dyn PipelineObserver>>);
+
+impl PipelineObserver for Observers {
+    fn event(&self, event: &PipelineEvent<'_>) {
+        self.0.iter().for_each(|observer| observer.event(event));
+    }
+}

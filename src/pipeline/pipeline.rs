@@ -1,0 +1,145 @@
+//! The pipeline: what it is made of, and its life from joining the group to leaving it.
+
+use super::builder::PipelineBuilder;
+use super::effects::Desk;
+use super::handle::PipelineHandle;
+use super::observer::PipelineObserver;
+use super::running::Running;
+use super::settings::PipelineSettings;
+use super::work::Work;
+use crate::component::Component;
+use crate::config::Configuration;
+use crate::error::{Error, Result};
+use crate::properties::Report;
+use crate::transport::Settings;
+use crate::transport::kafka::{GroupConsumer, GroupOptions, KafkaRecord};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a pipeline is made of, but for its work.
+pub(super) struct Plan {
+    pub(super) settings: PipelineSettings,
+    /// The consumer's settings, our defaults included.
+    pub(super) client: Settings,
+    pub(super) options: GroupOptions,
+    pub(super) observer: Arc<dyn PipelineObserver>,
+    pub(super) desk: Arc<dyn Desk>,
+    /// To be closed at the end.
+    pub(super) chains: Vec<Box<dyn Component>>,
+    pub(super) signals: bool,
+    pub(super) handle: PipelineHandle,
+}
+
+/// How a pipeline ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Records in flight that were given up at the end of their time; they come again.
+    pub abandoned: usize,
+    /// Partitions whose last mark could not be committed; what lies beyond the one before comes again.
+    pub uncommitted: usize,
+}
+
+/// Consumes topics as a member of a group, one ordered worker a partition, until it is stopped:
+/// consume → chain → handle → judge → settle → mark → commit.
+///
+/// At least once: an offset is committed only after the effect of every record below it is durable.
+/// It works on any tokio runtime with a timer, a current-thread one too.
+///
+/// ```no_run
+/// use kafka_chain::Error;
+/// use kafka_chain::config::Registry;
+/// use kafka_chain::pipeline::{HandlerContext, Pipeline, handle_with};
+///
+/// async fn ship(order: String, context: &HandlerContext<'_>) -> Result<(), Error> {
+///     println!("{} at {}", order, context.record().offset);
+///     Ok(())
+/// }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let configuration = Registry::builtin().load("consumer.properties")?;
+/// let pipeline = Pipeline::builder(&configuration)?
+///     .values::<String>()?
+///     .stop_on_signals()
+///     .handler(handle_with(ship))?;
+/// pipeline.run().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pipeline<W> {
+    plan: Plan,
+    work: Arc<W>,
+}
+
+impl Pipeline<()> {
+    /// Begins a pipeline of what `configuration` says.
+    ///
+    /// # Errors
+    /// All mistakes in one go; none that were not reported when the properties were configured.
+    pub fn builder(
+        configuration: &Configuration,
+    ) -> std::result::Result<PipelineBuilder<'_>, Report> {
+        PipelineBuilder::new(configuration)
+    }
+}
+
+impl<W> Pipeline<W> {
+    pub(super) fn new(plan: Plan, work: W) -> Self {
+        Pipeline {
+            plan,
+            work: Arc::new(work),
+        }
+    }
+
+    /// Steers the pipeline while it runs.
+    pub fn handle(&self) -> PipelineHandle {
+        self.plan.handle.clone()
+    }
+
+    /// What it goes by.
+    pub fn settings(&self) -> &PipelineSettings {
+        &self.plan.settings
+    }
+}
+
+impl<W: Work<KafkaRecord>> Pipeline<W> {
+    /// Joins the group and works until it is stopped. Dropping the future drops everything in flight
+    /// and leaves the group without a last commit.
+    ///
+    /// # Errors
+    /// What no record is to blame for: the wiring, an error of the client that does not pass, a
+    /// verdict that stops the pipeline. Everything that was finished before is committed, if the
+    /// group still takes it.
+    pub async fn run(self) -> Result<Summary> {
+        let Pipeline { plan, work } = self;
+        let topics = &plan.settings.topics;
+        let group = GroupConsumer::start(&plan.client, topics, &plan.options)?;
+        let chains = plan.chains;
+        let running = Running::new(
+            plan.settings,
+            plan.handle,
+            plan.observer,
+            plan.desk,
+            work,
+            group,
+        );
+        let ended = match plan.signals {
+            true => running.run_with_signals().await,
+            false => running.run().await,
+        };
+        for chain in &chains {
+            // What is wrong with closing changes nothing about the records.
+            let closed: Result<(), Error> = chain.close().await;
+            drop(closed);
+        }
+        ended
+    }
+}
+
+impl<W> fmt::Debug for Pipeline<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("settings", &self.plan.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,6 @@
+//! The pipeline on an embedded broker: from the group to the dead-letter topic and back to the offsets.
+#![cfg(feature = "kafka")]
+
+mod endings;
+mod flowing;
+mod support;
