@@ -13,6 +13,7 @@
 //! instant has passed is due now; one beyond [`Limits::max_delay`] is refused.
 
 pub mod conformance;
+pub mod deliver;
 pub mod memory;
 pub mod wheel;
 pub mod wire;

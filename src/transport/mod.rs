@@ -6,9 +6,11 @@ pub mod kafka;
 mod java_keys;
 mod java_values;
 mod settings;
+mod topic_name;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
 pub use settings::{Settings, producer_settings};
+pub use topic_name::{MAX_TOPIC_NAME, check_topic_name};
 
 use crate::answer::BoxFuture;
 use crate::error::Result;
