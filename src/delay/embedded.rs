@@ -16,6 +16,8 @@ mod claims;
 mod disk;
 mod engine;
 mod rows;
+#[cfg(feature = "kafka")]
+pub(crate) mod runs;
 mod schedule;
 mod state;
 
