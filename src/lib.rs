@@ -30,6 +30,8 @@ pub mod delay;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;
+#[cfg(all(feature = "kafka", feature = "embedded"))]
+pub mod scheduler;
 pub mod transport;
 
 mod answer;

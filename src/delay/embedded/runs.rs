@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use bytes::Bytes;
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The name of the file in its folder.
@@ -80,6 +81,11 @@ pub(crate) struct DueRuns {
     pub(crate) next: Option<i64>,
 }
 
+/// One opening of the file. After the disk has failed it is opened anew, and what was applied but
+/// not durable is gone: whoever went by it has to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening(u64);
+
 /// Bounds of one look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
@@ -94,10 +100,13 @@ pub(crate) struct RunIndex {
     engine: Engine<Runs>,
 }
 
-#[derive(Default)]
 struct Runs {
+    opening: u64,
     dirty: bool,
 }
+
+/// How often an index was opened in this process.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 impl State for Runs {
     const FORMAT: u64 = 101;
@@ -106,7 +115,10 @@ impl State for Runs {
         transaction.open_table(RUNS)?;
         transaction.open_table(PARTITIONS)?;
         transaction.open_table(OWNER)?;
-        Ok(Runs::default())
+        Ok(Runs {
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
+            dirty: false,
+        })
     }
 
     fn save(&mut self, _: &WriteTransaction) -> Result<bool, Fault> {
@@ -160,19 +172,22 @@ impl RunIndex {
         self.engine.close().await;
     }
 
-    /// What is known of a partition; `None` when nothing is.
-    pub(crate) async fn known(&self, partition: u32) -> Result<Option<Known>> {
-        let work = move |_: &mut Runs, transaction: &WriteTransaction| {
+    /// What is known of a partition, if anything is; and in which opening of the file.
+    pub(crate) async fn known(&self, partition: u32) -> Result<(Opening, Option<Known>)> {
+        let work = move |runs: &mut Runs, transaction: &WriteTransaction| {
             let partitions = transaction.open_table(PARTITIONS)?;
-            known(&partitions, partition)
+            Ok((Opening(runs.opening), known(&partitions, partition)?))
         };
         self.engine.call(Answer::AtOnce, 1, work).await
     }
 
     /// Makes the changes and notes the cursor, together. Answered when durable if asked for.
+    ///
+    /// # Errors
+    /// Temporary when the disk fails, and when it has failed since `opening`.
     pub(crate) async fn apply(
         &self,
-        durable: bool,
+        (opening, durable): (Opening, bool),
         partition: u32,
         changes: Vec<Change>,
         cursor: IndexCursor,
@@ -183,18 +198,34 @@ impl RunIndex {
         };
         let weight = changes.len();
         let work = move |runs: &mut Runs, transaction: &WriteTransaction| {
+            if runs.opening != opening.0 {
+                return Ok(None);
+            }
             runs.dirty = true;
-            apply(transaction, partition, &changes, cursor)
+            apply(transaction, partition, &changes, cursor).map(Some)
         };
-        self.engine.call(when, weight, work).await
+        let applied = self.engine.call(when, weight, work).await?;
+        applied.ok_or_else(opened_anew)
     }
 
     /// Runs that are due, earliest first.
-    pub(crate) async fn due(&self, partition: u32, look: Look) -> Result<DueRuns> {
-        let work = move |_: &mut Runs, transaction: &WriteTransaction| {
-            due(&transaction.open_table(RUNS)?, partition, look)
+    ///
+    /// # Errors
+    /// As for [`apply`](Self::apply).
+    pub(crate) async fn due(
+        &self,
+        opening: Opening,
+        partition: u32,
+        look: Look,
+    ) -> Result<DueRuns> {
+        let work = move |runs: &mut Runs, transaction: &WriteTransaction| {
+            if runs.opening != opening.0 {
+                return Ok(None);
+            }
+            due(&transaction.open_table(RUNS)?, partition, look).map(Some)
         };
-        self.engine.call(Answer::AtOnce, 1, work).await
+        let due = self.engine.call(Answer::AtOnce, 1, work).await?;
+        due.ok_or_else(opened_anew)
     }
 
     /// Removes everything of a partition.
@@ -212,6 +243,10 @@ impl RunIndex {
         };
         self.engine.call(Answer::Durable, 1, work).await
     }
+}
+
+fn opened_anew() -> Error {
+    Error::unavailable("the index was opened anew after the disk had failed")
 }
 
 fn known<T: ReadableTable<u32, [i64; 6]>>(

@@ -56,19 +56,35 @@ const ALL: Look = Look {
 async fn runs_and_cursors_go_together_and_partitions_apart() {
     let folder = Folder::new("together");
     let index = folder.open("a").await.unwrap();
-    assert_eq!(index.known(0).await.unwrap(), None);
+    let (opening, known) = index.known(0).await.unwrap();
+    assert_eq!(known, None);
     let changes = vec![put(key(20, 5, 9)), put(key(10, 0, 4)), put(key(10, 0, 4))];
-    let known = index.apply(false, 0, changes, cursor(7)).await.unwrap();
+    let known = index
+        .apply((opening, false), 0, changes, cursor(7))
+        .await
+        .unwrap();
     assert_eq!((known.runs, known.records), (2, 10));
     let changes = vec![put(key(15, 0, 0))];
-    index.apply(false, 1, changes, cursor(1)).await.unwrap();
+    index
+        .apply((opening, false), 1, changes, cursor(1))
+        .await
+        .unwrap();
 
-    let due = index.due(0, Look { now: 15, ..ALL }).await.unwrap();
+    let due = index
+        .due(opening, 0, Look { now: 15, ..ALL })
+        .await
+        .unwrap();
     assert_eq!(due.runs, [(key(10, 0, 4), Bytes::from_static(b"run"))]);
     assert_eq!(due.next, Some(20));
-    let one = index.due(0, Look { records: 1, ..ALL }).await.unwrap();
+    let one = index
+        .due(opening, 0, Look { records: 1, ..ALL })
+        .await
+        .unwrap();
     assert_eq!((one.runs.len(), one.next), (1, Some(20)));
-    let one = index.due(0, Look { bytes: 1, ..ALL }).await.unwrap();
+    let one = index
+        .due(opening, 0, Look { bytes: 1, ..ALL })
+        .await
+        .unwrap();
     assert_eq!((one.runs.len(), one.next), (1, Some(20)));
 
     let changes = vec![
@@ -76,17 +92,26 @@ async fn runs_and_cursors_go_together_and_partitions_apart() {
         Change::Remove(key(10, 0, 4)),
         Change::Remove(key(99, 0, 4)),
     ];
-    let known = index.apply(true, 0, changes, cursor(8)).await.unwrap();
+    let known = index
+        .apply((opening, true), 0, changes, cursor(8))
+        .await
+        .unwrap();
     assert_eq!((known.runs, known.records), (1, 5));
     index.close().await;
 
     let index = folder.open("a").await.unwrap();
-    let known = index.known(0).await.unwrap().unwrap();
+    let (again, known) = index.known(0).await.unwrap();
+    let known = known.unwrap();
     assert_eq!((known.cursor, known.runs), (cursor(8), 1));
+    let late = index
+        .apply((opening, false), 0, Vec::new(), cursor(9))
+        .await;
+    assert!(late.unwrap_err().message().contains("opened anew"));
+    assert_ne!(again, opening);
     index.forget(0).await.unwrap();
-    assert_eq!(index.known(0).await.unwrap(), None);
-    assert_eq!(index.due(0, ALL).await.unwrap(), DueRuns::default());
-    assert_eq!(index.due(1, ALL).await.unwrap().runs.len(), 1);
+    assert_eq!(index.known(0).await.unwrap(), (again, None));
+    assert_eq!(index.due(again, 0, ALL).await.unwrap(), DueRuns::default());
+    assert_eq!(index.due(again, 1, ALL).await.unwrap().runs.len(), 1);
     index.close().await;
 
     let error = folder.open("b").await.unwrap_err();
