@@ -27,6 +27,7 @@ pub use configuration::{Configuration, RoleChain};
 pub use erase::{Erase, EraseBytesWriter, EraseWriter};
 pub use explain::{Lint, LintView, NodeInfo, Setting, Source};
 pub use keys::{ClientKey, ClientKeys, OwnKey};
+pub(crate) use node::MAX_MILLIS;
 pub use node::Node;
 pub use registry::Registry;
 pub use scope::Scope;

@@ -164,6 +164,12 @@ impl<'a> Node<'_, 'a> {
         self.read(key, spec).map(|(text, _)| text)
     }
 
+    /// Whether the key was set, not defaulted.
+    pub fn is_set(&mut self, key: &str) -> bool {
+        let spec = self.key_spec(key);
+        self.find(key, spec).is_some()
+    }
+
     /// The value of a key as a `T` for which `valid` holds; `what` says in words what it must be.
     pub fn parse<T: FromStr>(
         &mut self,

@@ -41,13 +41,30 @@ pub fn destination(template: &str, topic: &str, group: Option<&str>) -> Result<S
         rest = after;
     }
     name.push_str(rest);
-    if let Err(why) = check_topic(&name) {
-        return Err(refuse(&format!("its name {why}")));
-    }
-    if name == topic {
-        return Err(refuse("it would be the topic itself"));
-    }
+    fits(&name, topic).map_err(|why| refuse(&why))?;
     Ok(name)
+}
+
+/// Whether dead letters of `topic` may go to the topic `name`, whoever chose it.
+///
+/// # Errors
+/// Of kind [`Config`](crate::ErrorKind::Config), as those of [`destination`].
+pub fn check_destination(name: &str, topic: &str) -> Result<()> {
+    fits(name, topic).map_err(|why| {
+        Error::config(format!(
+            "dead letters of `{}` have no topic: {why} (chosen: `{}`)",
+            super::text::line(topic, MAX_TOPIC_NAME),
+            super::text::line(name, MAX_TOPIC_NAME),
+        ))
+    })
+}
+
+fn fits(name: &str, topic: &str) -> std::result::Result<(), String> {
+    check_topic(name).map_err(|why| format!("its name {why}"))?;
+    match name == topic {
+        true => Err("it would be the topic itself".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// The partition of the dead letter of a record of partition `source`, when the dead-letter topic

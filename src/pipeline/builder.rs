@@ -6,13 +6,16 @@ use super::desk::KafkaDesk;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
-use super::pipeline::{Pipeline, Plan};
+use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
+use super::retries::Retries;
 use super::settings::PipelineSettings;
 use super::source::Failed;
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
+use crate::dead_letter::retry_topic;
+use crate::delay::DelaySink;
 use crate::error::{Error, Result};
 use crate::properties::{Problem, Report};
 use crate::record::Part;
@@ -34,6 +37,7 @@ pub struct PipelineBuilder<'c, R = ()> {
     client: Settings,
     observers: Observers,
     route: Option<Route>,
+    retry_sink: Option<Arc<dyn DelaySink>>,
     signals: bool,
     chains: Vec<Box<dyn Component>>,
     reader: R,
@@ -49,6 +53,7 @@ impl<'c> PipelineBuilder<'c> {
             client: client.map(|p| (p.key.clone(), p.value.clone())).collect(),
             observers: Observers::default(),
             route: None,
+            retry_sink: None,
             signals: false,
             chains: Vec::new(),
             reader: (),
@@ -140,6 +145,7 @@ impl<'c> PipelineBuilder<'c> {
             client: self.client,
             observers: self.observers,
             route: self.route,
+            retry_sink: self.retry_sink,
             signals: self.signals,
             chains: self.chains,
             reader,
@@ -179,6 +185,14 @@ impl<'c, R> PipelineBuilder<'c, R> {
         route: impl Fn(&Failed) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.route = Some(Arc::new(route));
+        self
+    }
+
+    /// Puts records aside in `sink`, which must outlive this process, by the waits of `retry.delay`.
+    /// Whatever delivers from it writes to the topics its records name, `${topic}.${group}.retry`,
+    /// which the pipeline consumes as well.
+    pub fn retry_sink(mut self, sink: impl DelaySink + 'static) -> Self {
+        self.retry_sink = Some(Arc::new(sink));
         self
     }
 
@@ -255,11 +269,36 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         }
         let client = group_settings(&self.client)?;
         let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
-        let desk = KafkaDesk::start(&self.settings, &client, self.route)?;
-        let mut options = GroupOptions::default();
-        options.drain = self.settings.worker.drain;
+        let group = client.get("group.id").unwrap_or_default();
+        let retries = match (self.retry_sink, &self.settings.worker.policy.delay) {
+            (Some(sink), Some(_)) => Some(Retries::new(sink, group, &[])?),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(Error::config(
+                    "there is a sink for retries, but retry.delay is not set: nothing is put aside",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Error::config(
+                    "retry.delay is set, but no sink for retries is given to the pipeline",
+                ));
+            }
+        };
+        let mut settings = self.settings;
+        if retries.is_some() {
+            let again = settings
+                .topics
+                .iter()
+                .map(|topic| subscription(topic, group));
+            let again: Vec<String> = again.collect::<Result<_>>()?;
+            settings.topics.extend(again);
+        }
+        let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
+        let options = GroupOptions {
+            drain: settings.worker.drain,
+        };
         let plan = Plan {
-            settings: self.settings,
+            settings,
             client,
             options,
             observer,
@@ -270,6 +309,21 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         };
         Ok((plan, self.reader))
     }
+}
+
+/// Through what the retries of `topic` come back; of a pattern all of this group.
+fn subscription(topic: &str, group: &str) -> Result<String> {
+    if !topic.starts_with('^') {
+        return retry_topic(topic, group);
+    }
+    let mut escaped = String::new();
+    for c in group.chars() {
+        if !c.is_ascii_alphanumeric() {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    Ok(format!("^.+\\.{escaped}\\.retry$"))
 }
 
 impl<R> fmt::Debug for PipelineBuilder<'_, R> {

@@ -2,23 +2,26 @@
 
 use super::builder::Route;
 use super::effects::Desk;
+use super::retries::Retries;
 use super::settings::PipelineSettings;
 use super::source::{Failed, Origin, Written};
 use crate::answer::BoxFuture;
 use crate::clock::{Clock, SystemClock};
-use crate::dead_letter::DeadLetters;
+use crate::dead_letter::{DeadLetters, Retried};
 use crate::error::{Error, Result};
 use crate::outcome::Failure;
-use crate::record::{OutgoingRecord, Part};
+use crate::record::{OutgoingRecord, OwnedRecord, Part};
 use crate::transport::kafka::{KafkaSink, OwnedPartition};
 use crate::transport::{Settings, producer_settings};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Writes at once, and waits for the acknowledgement.
 pub(super) struct KafkaDesk {
     sink: KafkaSink,
     letters: DeadLetters,
     route: Option<Route>,
+    retries: Option<Retries>,
 }
 
 impl KafkaDesk {
@@ -26,6 +29,7 @@ impl KafkaDesk {
         settings: &PipelineSettings,
         client: &Settings,
         route: Option<Route>,
+        retries: Option<Retries>,
     ) -> Result<Self> {
         let group = client.get("group.id").unwrap_or_default();
         Ok(KafkaDesk {
@@ -34,10 +38,12 @@ impl KafkaDesk {
                 .group(group)
                 .to(settings.dead_letter_topic.clone()),
             route,
+            retries,
         })
     }
 
     fn letter(&self, failed: &Failed) -> Result<OutgoingRecord> {
+        let failed = &as_first_consumed(failed);
         let part = match failed.origin {
             Origin::Chain(part) => part,
             Origin::Handler => Part::Value,
@@ -63,6 +69,23 @@ impl KafkaDesk {
     }
 }
 
+/// A record that comes again is given up where it was consumed first.
+fn as_first_consumed(failed: &Failed) -> Failed {
+    let mut failed = failed.clone();
+    if let Some(first) = Retried::of(&failed.record.as_record()) {
+        let timestamp = first.first_timestamp();
+        failed.record = Arc::new(OwnedRecord {
+            topic: first.topic,
+            partition: first.partition,
+            offset: first.offset,
+            timestamp,
+            ..OwnedRecord::clone(&failed.record)
+        });
+        failed.attempts = failed.attempts.max(first.attempt);
+    }
+    failed
+}
+
 impl Desk for KafkaDesk {
     fn dead_letter(&self, _: &OwnedPartition, failed: &Failed) -> BoxFuture<'static, Written> {
         let (sink, letter) = (self.sink.clone(), self.letter(failed));
@@ -75,6 +98,20 @@ impl Desk for KafkaDesk {
                 },
             }
         })
+    }
+
+    fn delay(
+        &self,
+        _: &OwnedPartition,
+        failed: &Failed,
+        wait: Duration,
+    ) -> BoxFuture<'static, Written> {
+        match &self.retries {
+            Some(retries) => retries.delay(failed, wait),
+            None => Box::pin(std::future::ready(Written::Refused(Error::config(
+                "the policy delays records, but there is no delay sink",
+            )))),
+        }
     }
 
     fn outputs(

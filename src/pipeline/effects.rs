@@ -6,6 +6,7 @@ use crate::answer::BoxFuture;
 use crate::record::OutgoingRecord;
 use crate::transport::kafka::OwnedPartition;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a pipeline writes. The futures may be polled long after the partition is given up.
 pub(super) trait Desk: Send + Sync + 'static {
@@ -20,6 +21,13 @@ pub(super) trait Desk: Send + Sync + 'static {
         partition: &OwnedPartition,
         offset: i64,
         outputs: &Arc<[OutgoingRecord]>,
+    ) -> BoxFuture<'static, Written>;
+
+    fn delay(
+        &self,
+        partition: &OwnedPartition,
+        failed: &Failed,
+        wait: Duration,
     ) -> BoxFuture<'static, Written>;
 }
 
@@ -37,6 +45,10 @@ impl Effects for PartitionEffects {
 
     fn outputs(&self, offset: i64, outputs: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
         self.desk.outputs(&self.partition, offset, outputs)
+    }
+
+    fn delay(&self, failed: &Failed, wait: Duration) -> BoxFuture<'static, Written> {
+        self.desk.delay(&self.partition, failed, wait)
     }
 
     fn event(&self, event: Event<'_>) {

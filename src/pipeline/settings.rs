@@ -4,8 +4,8 @@ use super::drive::{Attempts, DEFAULT_ATTEMPTS};
 use super::parts::WorkerSettings;
 use super::queue::Order;
 use super::verdict::{Limits, OnExhausted, Policy, Ratio};
-use crate::backoff::{Exponential, SharedBackoff};
-use crate::config::{Configuration, KeySpec, Node, SectionSpec};
+use crate::backoff::{Exponential, List, SharedBackoff};
+use crate::config::{Configuration, KeySpec, MAX_MILLIS, Node, SectionSpec};
 use crate::dead_letter::DEFAULT_DESTINATION;
 use crate::properties::Report;
 use crate::transport::Settings;
@@ -125,6 +125,24 @@ const KEYS: &[KeySpec] = &[
     )
     .or("100"),
     KeySpec::new(
+        "retry.topics",
+        "delays",
+        "Puts a record that its handler could not handle aside, in a topic for each of these delays in \
+         turn, such as `5s,1m,10m`; it comes back through `${topic}.${group}.retry`.",
+    ),
+    KeySpec::new(
+        "retry.delay",
+        KeySpec::BACKOFF,
+        "The same with the waits of a backoff, for a delay sink of the application's.",
+    ),
+    KeySpec::new(
+        "retry.order",
+        "`strict` or `relaxed`",
+        "A record that is put aside comes after later ones: with the order of the partition or of \
+         keys that must be admitted by `relaxed`.",
+    )
+    .or("strict"),
+    KeySpec::new(
         "stall.warn.ms",
         "milliseconds",
         "A record in flight for longer is told of as a stall.",
@@ -183,6 +201,8 @@ pub struct PipelineSettings {
     pub handler_timeout: Option<Duration>,
     /// The template of the dead-letter topic.
     pub dead_letter_topic: String,
+    /// The delays of `retry.topics`, in turn; none without it.
+    pub retry_topics: Vec<Duration>,
     /// A record in flight for longer is told of as a stall.
     pub stall_warn: Duration,
     /// Settings of the producer of dead letters and outputs, beside those it inherits.
@@ -235,11 +255,18 @@ impl PipelineSettings {
             |n| *n > 0,
         );
         let stall_warn = node.millis("stall.warn.ms");
+        let retries = read_retries(node);
         let (share, window) = (share?, window??);
+        // What comes again later need not be held up here, unless somebody asks for that.
+        let calls_once = retries.as_ref().is_some_and(Option::is_some)
+            && !node.is_set("handler.backoff")
+            && !node.is_set("handler.attempts");
+        let checked = check_order(node, order, retries.as_ref());
+        checked?;
         let policy = Policy {
             on_exhausted: on_exhausted?,
             ignore: ignore?,
-            delay: None,
+            delay: retries.clone()?.map(|retries| retries.backoff),
             limits: Limits {
                 exhausted: exhausted??,
                 consecutive: consecutive??,
@@ -251,7 +278,7 @@ impl PipelineSettings {
             max_in_flight: max_in_flight??,
             max_uncommitted: max_uncommitted??,
             max_bytes: max_bytes??,
-            attempts: attempts_of(attempts??, backoff?),
+            attempts: attempts_of(attempts??, backoff?, calls_once),
             policy,
             drain: drain??,
             ..WorkerSettings::default()
@@ -264,6 +291,7 @@ impl PipelineSettings {
             stop_timeout: stop_timeout??,
             handler_timeout: handler_timeout?,
             dead_letter_topic: dead_letter_topic?,
+            retry_topics: retries?.map_or_else(Vec::new, |retries| retries.topics),
             stall_warn: stall_warn??,
             producer: Settings::new(),
         })
@@ -281,7 +309,94 @@ fn choice<T>(node: &mut Node<'_, '_>, key: &str, named: impl Fn(&str) -> Option<
     found
 }
 
-fn attempts_of(limit: u32, backoff: Option<SharedBackoff>) -> Attempts {
+/// What the keys of retries say.
+#[derive(Clone)]
+struct RetryKeys {
+    backoff: SharedBackoff,
+    topics: Vec<Duration>,
+}
+
+fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
+    let backoff = node.backoff("retry.delay");
+    let Some(text) = node.text("retry.topics") else {
+        let none = Vec::new();
+        return Some(backoff?.map(|backoff| RetryKeys {
+            backoff,
+            topics: none,
+        }));
+    };
+    if backoff?.is_some() {
+        node.problem("retry.delay", "retry.topics says the delays already");
+        return None;
+    }
+    let mut delays = Vec::new();
+    for part in text.split(',') {
+        match delay(part.trim()) {
+            Some(delay) => delays.push(delay),
+            None => {
+                let message = format!(
+                    "`{}` is no delay such as 500ms, 5s, 1m, 2h or 1d",
+                    part.trim()
+                );
+                node.problem("retry.topics", message);
+                return None;
+            }
+        }
+    }
+    match List::new(delays.clone()) {
+        Ok(list) => Some(Some(RetryKeys {
+            backoff: SharedBackoff::new(list),
+            topics: delays,
+        })),
+        Err(error) => {
+            node.problem("retry.topics", error.to_string());
+            None
+        }
+    }
+}
+
+/// A whole number and a unit, above zero and below a hundred years.
+fn delay(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let millis = number.parse::<u64>().ok()?.checked_mul(factor)?;
+    (1..=MAX_MILLIS)
+        .contains(&millis)
+        .then(|| Duration::from_millis(millis))
+}
+
+fn check_order(
+    node: &mut Node<'_, '_>,
+    order: Option<Order>,
+    retries: Option<&Option<RetryKeys>>,
+) -> Option<()> {
+    let relaxed = choice(node, "retry.order", |name| match name {
+        "strict" => Some(false),
+        "relaxed" => Some(true),
+        _ => None,
+    })?;
+    let keeps = matches!(order, Some(Order::Partition | Order::Key));
+    if keeps && !relaxed && retries.is_some_and(Option::is_some) {
+        let message = "a record that is put aside comes after later ones of its partition and key: \
+                       admit that with retry.order=relaxed, or set processing.order=unordered";
+        node.problem("retry.order", message);
+        return None;
+    }
+    Some(())
+}
+
+fn attempts_of(limit: u32, backoff: Option<SharedBackoff>, calls_once: bool) -> Attempts {
+    if calls_once {
+        return Attempts::once().giving_up();
+    }
     let backoff = backoff.unwrap_or_else(|| {
         let retries = limit.saturating_sub(1).max(DEFAULT_ATTEMPTS - 1);
         SharedBackoff::new(Exponential::new().max_attempts(retries).unwrap_or_default())

@@ -3,4 +3,5 @@
 
 mod endings;
 mod flowing;
+mod retries;
 mod support;
