@@ -157,7 +157,7 @@ impl KafkaSink {
     async fn enqueue(&self, record: &OutgoingRecord) -> Result<oneshot::Receiver<Report>> {
         let deadline = Instant::now() + self.inner.limit;
         let full = || self.failed(&record.topic, RDKafkaErrorCode::QueueFull);
-        // Unconstrained: a task that has used up its budget would not get in line.
+        // Unconstrained: a task that has used up its budget would have to wait though it is its turn.
         let turn = unconstrained(self.inner.turn.lock());
         let Ok(_turn) = timeout_at(deadline, turn).await else {
             return Err(full());
