@@ -1,7 +1,7 @@
 //! Taking records in: refused ones to the dead letters, the others to the changelog, then to the
 //! index; after that they count as done.
 
-use super::changelog::{failure, stopped, stopping};
+use super::changelog::{failure, stopping};
 use super::options::SchedulerCounts;
 use super::partition::{Partition, Session};
 use super::plan::{Covered, Plan, plan};
@@ -10,15 +10,25 @@ use crate::delay::embedded::runs::Change;
 use crate::error::Result;
 use crate::transport::kafka::{KafkaRecord, PartitionReader};
 use std::sync::atomic::Ordering;
-use tokio::time::sleep;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// The most records that are taken in at once.
 const BATCH: usize = 1_000;
+
+/// How long the last run of a batch waits for more of it, so that a run that was written as one
+/// becomes one entry however it is fetched.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// How far away a run must be due, in milliseconds, to be kept waiting.
+const FAR: i64 = 1_000;
 
 /// Records on their way in. They outlive a failure of the disk.
 pub(super) struct Ingest {
     reader: PartitionReader,
     pending: Vec<KafkaRecord>,
+    /// When the last run began to wait for more of it.
+    held: Option<Instant>,
     over: bool,
 }
 
@@ -27,27 +37,46 @@ impl Ingest {
         Ingest {
             reader,
             pending: Vec::new(),
+            held: None,
             over: false,
         }
     }
 
-    /// Adds what is there, waiting only with empty hands; whether more may be there at once.
-    async fn fill(&mut self) -> bool {
-        let more = match self.pending.is_empty() {
-            true => self.reader.next_batch(BATCH).await,
-            false => tokio::select! {
-                biased;
-                more = self.reader.next_batch(BATCH) => more,
-                () = std::future::ready(()) => Some(Vec::new()),
-            },
+    /// Adds what is there, waiting for long only with empty hands.
+    async fn fill(&mut self) {
+        let more = match self.held {
+            Some(since) if !self.pending.is_empty() => {
+                let more = timeout_at(since + LINGER, self.reader.next_batch(BATCH));
+                more.await.unwrap_or_else(|_| Some(Vec::new()))
+            }
+            _ => self.reader.next_batch(BATCH).await,
         };
-        let Some(more) = more else {
-            self.over = true;
-            return false;
+        match more {
+            Some(more) => self.pending.extend(more),
+            None => self.over = true,
+        }
+    }
+
+    /// Takes the last run out of the plan if it may wait for more of it, and answers how many records
+    /// that are.
+    fn hold_back(&mut self, plan: &mut Plan, now: i64) -> usize {
+        let last = self.pending.last().map(|record| record.record().offset);
+        let late = self.held.is_some_and(|since| since.elapsed() >= LINGER);
+        let waits = |run: &mut Run| {
+            Some(run.key.last) == last
+                && run.records.len() < RUN_RECORDS
+                && run.key.at > now.saturating_add(FAR)
         };
-        let full = more.len() == BATCH;
-        self.pending.extend(more);
-        full
+        let held = match late || self.over {
+            true => None,
+            false => plan.runs.pop_if(waits),
+        };
+        match &held {
+            Some(_) if self.held.is_some() && plan.runs.is_empty() => {}
+            Some(_) => self.held = Some(Instant::now()),
+            None => self.held = None,
+        }
+        held.map_or(0, |run| run.records.len())
     }
 }
 
@@ -61,14 +90,14 @@ impl Partition {
     ) -> Result<()> {
         let mut stop = self.stop.clone();
         loop {
-            let more = tokio::select! {
+            tokio::select! {
                 biased;
                 () = stopping(&mut stop) => return Ok(()),
-                more = async {
+                () = async {
                     self.room(session).await;
-                    ingest.fill().await
-                } => more,
-            };
+                    ingest.fill().await;
+                } => {}
+            }
             if ingest.pending.is_empty() && ingest.over {
                 return Ok(());
             }
@@ -78,11 +107,11 @@ impl Partition {
             let now = self.shared.clock.now_rounded_up();
             let rules = &self.shared.options.rules;
             let mut plan = plan(records, &mut covered, rules, max, now);
-            let taken = ingest.pending.len() - held_back(&mut plan, &ingest.pending, more);
+            let taken = ingest.pending.len() - ingest.hold_back(&mut plan, now);
             let Some(batch) = ingest.pending.get(..taken) else {
                 return Ok(());
             };
-            if !self.take(session, batch, plan).await? {
+            if !batch.is_empty() && !self.take(session, batch, plan).await? {
                 return Ok(());
             }
             ingest.pending.drain(..taken);
@@ -128,7 +157,7 @@ impl Partition {
             return Ok(false);
         }
         let Some(last) = batch.last() else {
-            return Ok(!stopped(&self.stop));
+            return Ok(true);
         };
         let next = last.record().offset.saturating_add(1);
         let changes = (runs.iter())
@@ -147,17 +176,5 @@ impl Partition {
         SchedulerCounts::add(&shared.counts.entries, runs.len());
         (shared.counts.known).fetch_add(known, Ordering::Relaxed);
         Ok(true)
-    }
-}
-
-/// Takes the last run out of the plan if more of it may come at once, and answers how many records
-/// that are.
-fn held_back(plan: &mut Plan, pending: &[KafkaRecord], more: bool) -> usize {
-    let last = pending.last().map(|record| record.record().offset);
-    let goes_on =
-        |run: &mut Run| more && Some(run.key.last) == last && run.records.len() < RUN_RECORDS;
-    match plan.runs.len() > 1 {
-        true => plan.runs.pop_if(goes_on).map_or(0, |run| run.records.len()),
-        false => 0,
     }
 }

@@ -161,10 +161,6 @@ impl Scheduler {
             .await
     }
 
-    #[expect(
-        clippy::field_reassign_with_default,
-        reason = "the options may get more fields"
-    )]
     fn group_options(&self) -> GroupOptions {
         let mut options = GroupOptions::default();
         options.drain = self.shared.options.drain;
