@@ -10,8 +10,12 @@
 
 use crate::folder::Folder;
 use crate::scheduler::{PATIENCE, Rig, now, text};
+use kafka_chain::ErrorKind;
 use kafka_chain::delay::Limits;
-use kafka_chain::scheduler::SchedulerOptions;
+use kafka_chain::delay::deliver::DeliverRules;
+use kafka_chain::scheduler::{ScheduleDurability, Scheduler, SchedulerOptions};
+use kafka_chain::transport::Settings;
+use kafka_chain::transport::kafka::{NewTopic, create_topics};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -170,5 +174,102 @@ pub async fn rebalances(rig: &Rig, folders: [&Folder; 2]) {
     let second = second.stop().await;
     assert_eq!(first.early.load(Relaxed) + second.early.load(Relaxed), 0);
     assert!(second.cold.load(Relaxed) > 0);
+    assert_eq!(rig.waiting().await, BTreeMap::new());
+}
+
+/// Without a changelog: one static member, which no other folder can stand in for.
+pub async fn local(rig: &Rig, folders: [&Folder; 2]) {
+    let local = |folder: &Folder, instance: Option<&str>, accept_loss: bool| {
+        let mut options = rig.options(folder.path());
+        options.durability = ScheduleDurability::Local { accept_loss };
+        if let Some(instance) = instance {
+            options.consumer.set("group.instance.id", instance);
+        }
+        options
+    };
+    assert!(
+        local(folders[0], None, false)
+            .durability
+            .to_string()
+            .contains("lost")
+    );
+    let error = Scheduler::start(local(folders[0], None, false)).await;
+    let error = error.unwrap_err();
+    assert!(error.message().contains("group.instance.id"), "{error}");
+
+    let first = rig.start(local(folders[0], Some("one"), false)).await;
+    let at = now() + 20_000;
+    let text = |n: i32| format!("local {n}");
+    let records = (0..20).map(|n| rig.delayed(n % rig.partitions, &text(n), at));
+    rig.put(records.collect()).await;
+    first.ingested(20).await;
+    sleep(Duration::from_millis(500)).await;
+    // A second member is refused, and the first goes on.
+    let second = rig.start(local(folders[1], Some("two"), false)).await;
+    let error = second.ended().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("one member"), "{error}");
+    first.stop().await;
+    // A static member is only gone when its session has ended.
+    sleep(Duration::from_secs(4)).await;
+    // So is another folder in its place, but for who accepts the loss.
+    let other = rig.start(local(folders[1], Some("one"), false)).await;
+    let error = other.ended().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("another folder"), "{error}");
+    let again = rig.start(local(folders[0], Some("one"), false)).await;
+    let expected: BTreeMap<_, _> = (0..20).map(|n| (text(n), 1)).collect();
+    assert_eq!(rig.texts(20).await, expected);
+    let counts = again.stop().await;
+    assert_eq!(counts.ingested.load(Relaxed), 0);
+    let accepting = rig.start(local(folders[1], Some("one"), true)).await;
+    rig.put(vec![rig.delayed(0, "new", 0)]).await;
+    assert_eq!(rig.texts(1).await, BTreeMap::from([("new".to_owned(), 1)]));
+    accepting.stop().await;
+}
+
+/// A target that is not there holds nothing else up, and gets its records once it is there.
+pub async fn missing_target(rig: &Rig, folder: &Folder) {
+    let missing = format!("{}.missing", rig.topic);
+    let mut options = rig.options(folder.path());
+    options.rules = DeliverRules::new([rig.target(), missing.clone()]).unwrap();
+    options
+        .producer
+        .set("topic.metadata.propagation.max.ms", "200");
+    let running = rig.start(options).await;
+    let at = now() + 500;
+    let mut records = Vec::new();
+    for n in 0..20 {
+        let mut record = rig.delayed(0, &format!("record {n}"), at);
+        if n % 2 == 1 {
+            record.headers.remove(b"deliver-to");
+            record.headers.push("deliver-to", Some(missing.clone()));
+        }
+        records.push(record);
+    }
+    rig.put(records).await;
+    let texts = rig.texts(10).await;
+    let expected: BTreeMap<_, _> = (0..10).map(|n| (format!("record {}", 2 * n), 1)).collect();
+    assert_eq!(texts, expected);
+    assert_eq!(
+        rig.waiting().await.len(),
+        10,
+        "one entry each of what is left"
+    );
+    let mut settings = Settings::new();
+    settings.set("bootstrap.servers", &rig.servers);
+    let topic = vec![NewTopic::new(&missing, 1)];
+    create_topics(&settings, topic, PATIENCE).await.unwrap();
+    let late = async {
+        while running.counts.delivered.load(Relaxed) < 20 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, late)
+        .await
+        .expect("the rest");
+    let counts = running.stop().await;
+    assert!(counts.retried.load(Relaxed) >= 10);
+    assert_eq!(counts.dead_lettered.load(Relaxed), 0);
     assert_eq!(rig.waiting().await, BTreeMap::new());
 }
