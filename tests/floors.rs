@@ -169,6 +169,7 @@ fn foreign_names_stay_in_their_rooms() {
                 ("rdkafka::", kafka),
                 ("rdkafka_sys::", kafka),
                 ("redis::", name.starts_with("delay/redis")),
+                ("redb::", name.starts_with("delay/embedded")),
                 ("unsafe ", name.starts_with("transport/kafka/ffi")),
                 ("unsafe{", name.starts_with("transport/kafka/ffi")),
             ] {

@@ -9,6 +9,7 @@ mod errors;
 mod ffi;
 mod group;
 mod keys;
+mod log;
 mod properties;
 mod pump;
 mod sink;
@@ -23,6 +24,7 @@ pub use group::{
     PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
+pub use log::{LogReader, PartitionLog};
 pub use properties::{is_known, known_properties, validate_property};
 pub use sink::KafkaSink;
 pub use source::{KafkaRecord, KafkaSource};
