@@ -6,7 +6,7 @@ use super::properties::client_config;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
 use crate::record::OutgoingRecord;
-use crate::transport::{Delivered, Settings, Sink, WriteFailure};
+use crate::transport::{Delivered, Partitions, Settings, Sink, WriteFailure};
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
@@ -88,24 +88,30 @@ impl Drop for Inner {
     }
 }
 
+/// `settings` with our defaults for a producer.
+pub(super) fn producer_defaults(settings: &Settings) -> Result<Settings> {
+    let mut settings = settings.clone();
+    settings
+        .set_default("partitioner", "murmur2_random")
+        .set_default("acks", "all")
+        .set_default("enable.idempotence", "true")
+        .set_default("allow.auto.create.topics", "false")
+        .set_default("reconnect.backoff.max.ms", "1000");
+    match settings.get("acks") {
+        Some("0") => Err(Error::config(
+            "acks=0: a send without acknowledgement is not supported",
+        )),
+        _ => Ok(settings),
+    }
+}
+
 impl KafkaSink {
     /// Starts a producer; connects when it is first used.
     ///
     /// # Errors
     /// Kind Config when settings are missing or refused (all of them are named).
     pub fn start(settings: &Settings) -> Result<Self> {
-        let mut settings = settings.clone();
-        settings
-            .set_default("partitioner", "murmur2_random")
-            .set_default("acks", "all")
-            .set_default("enable.idempotence", "true")
-            .set_default("allow.auto.create.topics", "false")
-            .set_default("reconnect.backoff.max.ms", "1000");
-        if settings.get("acks") == Some("0") {
-            return Err(Error::config(
-                "acks=0: a send without acknowledgement is not supported",
-            ));
-        }
+        let settings = producer_defaults(settings)?;
         let limit = match settings.get("delivery.timeout.ms").map(str::parse) {
             Some(Ok(millis)) if millis > 0 => Duration::from_millis(millis),
             _ => DELIVERY,
@@ -254,6 +260,12 @@ impl KafkaSink {
 impl Sink for KafkaSink {
     fn send(&self, record: OutgoingRecord) -> BoxFuture<'_, Result<Delivered>> {
         Box::pin(KafkaSink::send(self, record))
+    }
+}
+
+impl Partitions for KafkaSink {
+    fn partitions<'a>(&'a self, topic: &'a str) -> BoxFuture<'a, Result<Option<i32>>> {
+        Box::pin(self.topic_partitions(topic))
     }
 }
 
