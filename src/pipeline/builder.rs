@@ -11,14 +11,15 @@ use super::reader::{Nullable, Reader, Required, Seeing, Shape};
 use super::retries::Retries;
 use super::settings::PipelineSettings;
 use super::source::Failed;
+use super::topics::{LetterNeeds, TopicPlan};
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
-use crate::dead_letter::retry_topic;
+use crate::dead_letter::DeadLetters;
 use crate::delay::DelaySink;
 use crate::error::{Error, Result};
 use crate::properties::{Problem, Report};
-use crate::record::Part;
+use crate::record::{Part, Timestamp};
 use crate::transport::Settings;
 use crate::transport::kafka::{GroupOptions, group_settings};
 use crate::value::Value;
@@ -287,21 +288,24 @@ impl<R: Reader> PipelineBuilder<'_, R> {
                 ));
             }
         };
-        let mut settings = self.settings;
-        if retries.is_some() {
-            let again = settings
-                .topics
-                .iter()
-                .map(|topic| subscription(topic, group));
-            let again: Vec<String> = again.collect::<Result<_>>()?;
-            settings.topics.extend(again);
-        }
+        let settings = self.settings;
+        let letters = LetterNeeds {
+            template: &settings.dead_letter_topic,
+            group,
+            dialects: settings.dead_letter_dialects.len(),
+            routed: self.route.is_some(),
+            source_timestamps: copies_timestamps(&settings),
+            retries: retries.is_some(),
+        };
+        let check = (settings.topic_check, settings.topic_create);
+        let topics = TopicPlan::new(&settings.topics, check, &letters)?;
         let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
         let options = GroupOptions {
             drain: settings.worker.drain,
         };
         let plan = Plan {
             settings,
+            topics,
             client,
             options,
             observer,
@@ -314,19 +318,13 @@ impl<R: Reader> PipelineBuilder<'_, R> {
     }
 }
 
-/// Through what the retries of `topic` come back; of a pattern all of this group.
-fn subscription(topic: &str, group: &str) -> Result<String> {
-    if !topic.starts_with('^') {
-        return retry_topic(topic, group);
+/// Whether dead letters have the timestamps of their records.
+fn copies_timestamps(settings: &PipelineSettings) -> bool {
+    let mut letters = DeadLetters::new().dialects(settings.dead_letter_dialects.iter().copied());
+    if let Some(policy) = settings.dead_letter_timestamp {
+        letters = letters.timestamp(policy);
     }
-    let mut escaped = String::new();
-    for c in group.chars() {
-        if !c.is_ascii_alphanumeric() {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    Ok(format!("^.+\\.{escaped}\\.retry$"))
+    letters.timestamp_of(Timestamp::CreateTime(1)).is_some()
 }
 
 impl<R> fmt::Debug for PipelineBuilder<'_, R> {

@@ -62,6 +62,13 @@ impl PipelineHandle {
         self.now() != Stop::No
     }
 
+    /// Done when it is told to stop.
+    pub(super) async fn stopping(&self) {
+        let mut wishes = self.watch();
+        // Its sender is ours too.
+        let _ = wishes.wait_for(|wish| wish.stop != Stop::No).await;
+    }
+
     pub(super) fn watch(&self) -> watch::Receiver<Wish> {
         self.0.wish.subscribe()
     }

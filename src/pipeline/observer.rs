@@ -1,8 +1,9 @@
 //! What a pipeline tells.
 
 use super::source::Event;
+use super::topics::{OwnTopic, TopicProblem};
 use crate::error::Error;
-use crate::transport::kafka::{CommitError, OwnedPartition};
+use crate::transport::kafka::{CommitError, NewTopic, OwnedPartition};
 
 /// What happens in a pipeline. Nothing of it needs an answer.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,19 @@ pub enum PipelineEvent<'a> {
         /// How many.
         records: usize,
     },
+    /// A topic does not fit, or could not be looked at for want of a right.
+    TopicProblem(&'a TopicProblem),
+    /// A topic that was missing was created.
+    TopicCreated(&'a NewTopic),
+    /// A pattern matches this topic, but it is one of ours: it is read only when its name is given.
+    TopicLeftOut {
+        /// The topic.
+        topic: &'a str,
+        /// What it holds.
+        kind: OwnTopic,
+    },
+    /// A pattern matches other topics than before: all that is subscribed to now.
+    Subscribed(&'a [String]),
     /// The pipeline is told to stop.
     Stopping,
 }

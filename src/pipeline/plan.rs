@@ -6,6 +6,7 @@ use super::handle::PipelineHandle;
 use super::observer::PipelineObserver;
 use super::running::Running;
 use super::settings::PipelineSettings;
+use super::topics::TopicPlan;
 use super::work::Work;
 use crate::component::Component;
 use crate::config::Configuration;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 /// What a pipeline is made of, but for its work.
 pub(super) struct Plan {
     pub(super) settings: PipelineSettings,
+    pub(super) topics: TopicPlan,
     /// The consumer's settings, our defaults included.
     pub(super) client: Settings,
     pub(super) options: GroupOptions,
@@ -103,36 +105,52 @@ impl<W> Pipeline<W> {
 }
 
 impl<W: Work<KafkaRecord>> Pipeline<W> {
-    /// Joins the group and works until it is stopped. Dropping the future drops everything in flight
+    /// Looks at the topics (`topics.check`), joins the group and works until it is stopped. Dropping the future drops everything in flight
     /// and leaves the group without a last commit.
     ///
     /// # Errors
-    /// What no record is to blame for: the wiring, an error of the client that does not pass, a
+    /// What no record is to blame for: the wiring, topics that do not fit, an error of the client that does not pass, a
     /// verdict that stops the pipeline. Everything that was finished before is committed, if the
     /// group still takes it.
-    pub async fn run(self) -> Result<Summary> {
-        let Pipeline { plan, work } = self;
-        let topics = &plan.settings.topics;
-        let group = GroupConsumer::start(&plan.client, topics, &plan.options)?;
-        let chains = plan.chains;
-        let running = Running::new(
-            plan.settings,
-            plan.handle,
-            plan.observer,
-            plan.desk,
-            work,
-            group,
-        );
-        let ended = match plan.signals {
-            true => running.run_with_signals().await,
-            false => running.run().await,
-        };
+    pub async fn run(mut self) -> Result<Summary> {
+        let chains = std::mem::take(&mut self.plan.chains);
+        let ended = self.work().await;
         for chain in &chains {
             // What is wrong with closing changes nothing about the records.
             let closed: Result<(), Error> = chain.close().await;
             drop(closed);
         }
         ended
+    }
+
+    async fn work(self) -> Result<Summary> {
+        let Pipeline { plan, work } = self;
+        let (topics, client, observer) = (plan.topics, plan.client, plan.observer);
+        let prepared = tokio::select! {
+            prepared = topics.prepare(&client, &*observer) => prepared?,
+            () = plan.handle.stopping() => return Ok(Summary::default()),
+        };
+        let names: Vec<&String> = prepared.topics.iter().collect();
+        let group = GroupConsumer::start(&client, &names, &plan.options)?;
+        let watching = topics.watch(prepared, &client, group.handle(), &*observer);
+        let running = Running::new(
+            plan.settings,
+            plan.handle,
+            Arc::clone(&observer),
+            plan.desk,
+            work,
+            group,
+        );
+        let running = async {
+            match plan.signals {
+                true => running.run_with_signals().await,
+                false => running.run().await,
+            }
+        };
+        tokio::select! {
+            ended = running => ended,
+            never = watching => match never {},
+        }
     }
 }
 

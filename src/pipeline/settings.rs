@@ -4,6 +4,7 @@ use super::drive::{Attempts, DEFAULT_ATTEMPTS};
 use super::parts::WorkerSettings;
 use super::queue::Order;
 use super::too_large::TooLarge;
+use super::topic_keys::{TopicCheck, TopicCreate, split};
 use super::verdict::{Limits, OnExhausted, Policy, Ratio};
 use crate::backoff::{Exponential, List, SharedBackoff};
 use crate::config::{Configuration, KeySpec, MAX_MILLIS, Node, SectionSpec};
@@ -19,8 +20,21 @@ const KEYS: &[KeySpec] = &[
     KeySpec::new(
         "topics",
         "names",
-        "The topics to consume, separated by commas; one that begins with `^` is a pattern.",
+        "The topics to consume, separated by commas; one that begins with `^` is a pattern, which \
+         never matches topics of dead letters, retries or delays.",
     ),
+    KeySpec::new(
+        "topics.check",
+        "`refuse`, `warn` or `off`",
+        "Whether a pipeline starts whose dead-letter and retry topics are missing or do not fit.",
+    )
+    .or("refuse"),
+    KeySpec::new(
+        "topics.create",
+        "`never` or `missing`",
+        "Whether dead-letter and retry topics that are missing are created at the start.",
+    )
+    .or("never"),
     KeySpec::new(
         "processing.order",
         "`partition`, `key` or `unordered`",
@@ -209,6 +223,10 @@ impl Guarantee {
 pub struct PipelineSettings {
     /// The topics to consume; one that begins with `^` is a pattern.
     pub topics: Vec<String>,
+    /// Whether a pipeline starts whose topics do not fit.
+    pub topic_check: TopicCheck,
+    /// Whether topics that are missing are created.
+    pub topic_create: TopicCreate,
     /// How each partition is worked on.
     pub worker: WorkerSettings,
     /// What is committed with what.
@@ -254,6 +272,8 @@ impl PipelineSettings {
     /// Reads all keys before it gives up on one, so that every mistake is reported.
     fn read(node: &mut Node<'_, '_>) -> Option<Self> {
         let topics = node.text("topics").unwrap_or_default();
+        let topic_check = choice(node, "topics.check", TopicCheck::from_name);
+        let topic_create = choice(node, "topics.create", TopicCreate::from_name);
         let order = choice(node, "processing.order", Order::from_name);
         let guarantee = choice(node, "processing.guarantee", Guarantee::from_name);
         let on_exhausted = choice(node, "on.exhausted", OnExhausted::from_name);
@@ -317,6 +337,8 @@ impl PipelineSettings {
         };
         Some(PipelineSettings {
             topics: split(&topics),
+            topic_check: topic_check?,
+            topic_create: topic_create?,
             worker,
             guarantee: guarantee?,
             commit_interval: commit_interval??,
@@ -446,12 +468,4 @@ fn attempts_of(limit: u32, backoff: Option<SharedBackoff>, calls_once: bool) -> 
         SharedBackoff::new(Exponential::new().max_attempts(retries).unwrap_or_default())
     });
     Attempts::new(Some(limit), backoff)
-}
-
-fn split(topics: &str) -> Vec<String> {
-    let names = topics.split(',').map(str::trim);
-    names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
 }

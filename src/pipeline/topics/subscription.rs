@@ -3,6 +3,8 @@
 use super::own::{OwnTopic, OwnTopics, compile};
 use crate::dead_letter::{destination, retry_topic};
 use crate::error::{Error, Result};
+use crate::pipeline::topic_keys::split;
+use crate::transport::check_topic_name;
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
 
@@ -53,9 +55,8 @@ impl Subscription {
             if entry.starts_with('^') {
                 patterns.push(compile(entry).map_err(|error| error.at("topics"))?);
             } else {
-                // The rules are those of any topic's name.
-                destination("${topic}.", entry, None)
-                    .map_err(|_| Error::config(format!("topics: `{entry}` is no topic's name")))?;
+                check_topic_name(entry)
+                    .map_err(|why| Error::config(format!("topics: `{entry}` {why}")))?;
                 names.insert(entry.to_owned());
             }
         }
@@ -124,8 +125,16 @@ impl Subscription {
     pub fn check_dead_letters(&self, template: &str, own: &OwnTopics, group: &str) -> Result<()> {
         for name in &self.names {
             let to = destination(template, name, Some(group))?;
-            if self.names.contains(&to) {
+            let again = retry_topic(name, group);
+            if self.names.contains(&to) || (self.retries.is_some() && again.is_ok_and(|a| a == to))
+            {
                 return Err(feeds(name, &to));
+            }
+        }
+        if self.retries.is_some() && self.has_patterns() {
+            let to = destination(template, "topic", Some(group))?;
+            if retry_topic("topic", group).is_ok_and(|again| again == to) {
+                return Err(feeds("topic", &to));
             }
         }
         for name in &self.names {
@@ -145,7 +154,9 @@ impl Subscription {
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.patterns.iter().any(|one| one.is_match(name.as_bytes()))
+        self.patterns
+            .iter()
+            .any(|one| one.is_match(name.as_bytes()))
     }
 
     /// The topic whose retries for our group are in `name`.
@@ -161,31 +172,4 @@ fn feeds(topic: &str, letters: &str) -> Error {
         "dead letters of `{topic}` would go to `{letters}`, which is consumed as well: they would fail \
          and be dead letters for ever; change topics or dead.letter.topic"
     ))
-}
-
-/// The entries of a list; a comma within brackets of a pattern (`^a{1,3}`) is the pattern's.
-pub fn split(text: &str) -> Vec<String> {
-    let (mut entries, mut entry) = (Vec::new(), String::new());
-    let (mut depth, mut escaped) = (0_usize, false);
-    for c in text.chars() {
-        let pattern = entry.trim_start().starts_with('^');
-        if c == ',' && (!pattern || (depth == 0 && !escaped)) {
-            entries.push(std::mem::take(&mut entry));
-            (depth, escaped) = (0, false);
-            continue;
-        }
-        if pattern && !escaped {
-            match c {
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-        escaped = pattern && c == '\\' && !escaped;
-        entry.push(c);
-    }
-    entries.push(entry);
-    let trimmed = entries.iter().map(|entry| entry.trim());
-    let there = trimmed.filter(|entry| !entry.is_empty());
-    there.map(str::to_owned).collect()
 }
