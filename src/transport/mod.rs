@@ -6,9 +6,11 @@ pub mod kafka;
 mod java_keys;
 mod java_values;
 mod settings;
+mod transactions;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
 pub use settings::{Settings, producer_settings};
+pub use transactions::TransactionError;
 
 use crate::answer::BoxFuture;
 use crate::error::Result;

@@ -87,24 +87,30 @@ impl Drop for Inner {
     }
 }
 
+/// `settings` with our defaults for a producer.
+pub(super) fn producer_defaults(settings: &Settings) -> Result<Settings> {
+    let mut settings = settings.clone();
+    settings
+        .set_default("partitioner", "murmur2_random")
+        .set_default("acks", "all")
+        .set_default("enable.idempotence", "true")
+        .set_default("allow.auto.create.topics", "false")
+        .set_default("reconnect.backoff.max.ms", "1000");
+    match settings.get("acks") {
+        Some("0") => Err(Error::config(
+            "acks=0: a send without acknowledgement is not supported",
+        )),
+        _ => Ok(settings),
+    }
+}
+
 impl KafkaSink {
     /// Starts a producer; connects when it is first used.
     ///
     /// # Errors
     /// Kind Config when settings are missing or refused (all of them are named).
     pub fn start(settings: &Settings) -> Result<Self> {
-        let mut settings = settings.clone();
-        settings
-            .set_default("partitioner", "murmur2_random")
-            .set_default("acks", "all")
-            .set_default("enable.idempotence", "true")
-            .set_default("allow.auto.create.topics", "false")
-            .set_default("reconnect.backoff.max.ms", "1000");
-        if settings.get("acks") == Some("0") {
-            return Err(Error::config(
-                "acks=0: a send without acknowledgement is not supported",
-            ));
-        }
+        let settings = producer_defaults(settings)?;
         let limit = match settings.get("delivery.timeout.ms").map(str::parse) {
             Some(Ok(millis)) if millis > 0 => Duration::from_millis(millis),
             _ => DELIVERY,
