@@ -13,18 +13,13 @@ pub(super) fn add_attributes(out: &mut Headers, own: HeaderView<'_>, info: &Dead
     if is_event(own) {
         return;
     }
-    let place = [Field::Topic, Field::Partition, Field::Offset].map(|field| {
-        let text = info.text(field).map(str::to_owned);
-        text.or_else(|| info.number(field).map(|number| number.to_string()))
-            .unwrap_or_default()
-    });
     let source = format!(
         "/kafka/groups/{}",
         info.group().map_or_else(|| "-".to_owned(), percent_encoded)
     );
     let attributes = [
         ("ce_specversion", Some("1.0".to_owned())),
-        ("ce_id", Some(place.join("-"))),
+        ("ce_id", Some(id(info))),
         ("ce_source", Some(source)),
         ("ce_type", Some(TYPE.to_owned())),
         ("ce_time", info.failed_at().and_then(rfc3339)),
@@ -34,6 +29,45 @@ pub(super) fn add_attributes(out: &mut Headers, own: HeaderView<'_>, info: &Dead
             out.push(name, Some(value));
         }
     }
+}
+
+/// The indices of the attributes that [`add_attributes`] put on a record that failed first at the
+/// origin that `info` names. They came behind its own headers, the version first, which a record
+/// with a version of its own would not have got.
+pub(super) fn added(headers: HeaderView<'_>, info: &DeadLetterInfo) -> Vec<usize> {
+    let is = |name: &str, value: &str| {
+        headers
+            .get_last(name)
+            .flatten()
+            .is_some_and(|found| found == value.as_bytes())
+    };
+    let ours = is("ce_type", TYPE) && is("ce_id", &id(info)) && is("ce_specversion", "1.0");
+    let version = (0..headers.len()).rev().find(|index| {
+        headers
+            .get(*index)
+            .is_some_and(|(name, _)| name == b"ce_specversion")
+    });
+    let (true, Some(version)) = (ours, version) else {
+        return Vec::new();
+    };
+    let mut names = vec!["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time"];
+    let mut found = Vec::new();
+    for (index, (name, _)) in headers.iter().enumerate().skip(version) {
+        if let Some(at) = names.iter().position(|one| one.as_bytes() == name) {
+            names.remove(at);
+            found.push(index);
+        }
+    }
+    found
+}
+
+fn id(info: &DeadLetterInfo) -> String {
+    let place = [Field::Topic, Field::Partition, Field::Offset].map(|field| {
+        let text = info.text(field).map(str::to_owned);
+        text.or_else(|| info.number(field).map(|number| number.to_string()))
+            .unwrap_or_default()
+    });
+    place.join("-")
 }
 
 fn is_event(own: HeaderView<'_>) -> bool {

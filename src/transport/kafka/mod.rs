@@ -9,8 +9,10 @@ mod errors;
 mod ffi;
 mod group;
 mod keys;
+mod lookup;
 mod properties;
 mod pump;
+mod reader;
 mod sink;
 mod source;
 mod transaction;
@@ -23,7 +25,9 @@ pub use group::{
     PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
+pub use lookup::{Committed, PartitionBounds};
 pub use properties::{is_known, known_properties, validate_property};
+pub use reader::{OffsetReader, Read};
 pub use sink::KafkaSink;
 pub use source::{KafkaRecord, KafkaSource};
 pub use transaction::{Transaction, TransactionalSink};
