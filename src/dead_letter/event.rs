@@ -31,32 +31,29 @@ pub(super) fn add_attributes(out: &mut Headers, own: HeaderView<'_>, info: &Dead
     }
 }
 
-/// The indices of the attributes that [`add_attributes`] put on a record that failed first at the
-/// origin that `info` names. They came behind its own headers, the version first, which a record
-/// with a version of its own would not have got.
-pub(super) fn added(headers: HeaderView<'_>, info: &DeadLetterInfo) -> Vec<usize> {
-    let is = |name: &str, value: &str| {
-        headers
-            .get_last(name)
-            .flatten()
-            .is_some_and(|found| found == value.as_bytes())
-    };
-    let ours = is("ce_type", TYPE) && is("ce_id", &id(info)) && is("ce_specversion", "1.0");
+/// The indices of the attributes that [`add_attributes`] put on a record. They came behind its own
+/// headers, the version first, which a record with a version of its own would not have got.
+pub(super) fn added(headers: HeaderView<'_>) -> Vec<usize> {
+    let mut names = vec!["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time"];
     let version = (0..headers.len()).rev().find(|index| {
         headers
             .get(*index)
             .is_some_and(|(name, _)| name == b"ce_specversion")
     });
-    let (true, Some(version)) = (ours, version) else {
-        return Vec::new();
-    };
-    let mut names = vec!["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time"];
     let mut found = Vec::new();
-    for (index, (name, _)) in headers.iter().enumerate().skip(version) {
+    let mut ours = false;
+    for index in version.unwrap_or(headers.len())..headers.len() {
+        let Some((name, value)) = headers.get(index) else {
+            continue;
+        };
         if let Some(at) = names.iter().position(|one| one.as_bytes() == name) {
-            names.remove(at);
+            ours |= names.remove(at) == "ce_type" && value == Some(TYPE.as_bytes());
             found.push(index);
         }
+    }
+    // A record that had a type and no version keeps ours: it looks like any event.
+    if !ours {
+        found.clear();
     }
     found
 }

@@ -59,7 +59,7 @@ impl Original {
                 true => record.timestamp,
                 false => first.timestamp(),
             },
-            headers: own_headers(&dialects, headers, &first),
+            headers: own_headers(&dialects, headers),
             // An empty value that was left out stays so; one that is there is not.
             value_left_out: headers.get_last(VALUE_LEFT_OUT.name).is_some()
                 && record.value.is_none_or(<[u8]>::is_empty),
@@ -112,7 +112,7 @@ fn first_origin(dialects: &[Dialect], headers: HeaderView<'_>) -> Option<DeadLet
         .map(|(_, info)| info)
 }
 
-fn own_headers(dialects: &[Dialect], headers: HeaderView<'_>, first: &DeadLetterInfo) -> Headers {
+fn own_headers(dialects: &[Dialect], headers: HeaderView<'_>) -> Headers {
     let spring = dialects.contains(&Dialect::Spring);
     let is_one = |names: &[&str], name: &[u8]| names.iter().any(|one| one.as_bytes() == name);
     let retried = headers.iter().any(|(name, _)| is_one(&RETRY_HEADERS, name));
@@ -122,7 +122,7 @@ fn own_headers(dialects: &[Dialect], headers: HeaderView<'_>, first: &DeadLetter
         header.is_some_and(|header| header.role != Role::Foreign || *dialect == Dialect::Spring)
     };
     let event = match dialects.contains(&Dialect::CloudEvents) {
-        true => event::added(headers, first),
+        true => event::added(headers),
         false => Vec::new(),
     };
     let mut own = Headers::with_capacity(headers.len());
