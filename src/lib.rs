@@ -30,6 +30,8 @@ pub mod delay;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;
+#[cfg(feature = "kafka")]
+pub mod redrive;
 pub mod transport;
 
 mod answer;

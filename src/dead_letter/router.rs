@@ -9,8 +9,11 @@ pub const DEFAULT_DESTINATION: &str = "${topic}.dead-letter";
 const MAX_TOPIC: usize = 249;
 
 /// Whether Kafka takes `name` as the name of a topic: 1 to 249 of `[A-Za-z0-9._-]`, and not `.` or
-/// `..` (`Topic.validate` of Kafka's clients). The error says which rule is broken.
-pub(super) fn check_topic(name: &str) -> Result<(), &'static str> {
+/// `..` (`Topic.validate` of Kafka's clients).
+///
+/// # Errors
+/// Which rule is broken, as what the name is or has.
+pub fn check_topic(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("is empty");
     }

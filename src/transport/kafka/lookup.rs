@@ -48,16 +48,17 @@ pub(super) fn partitions<C: ClientContext>(client: &Client<C>, topic: &str) -> R
     }
 }
 
-/// Begin and end of each of the first `count` partitions.
+/// Begin and end of each of these partitions.
 pub(super) fn bounds<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     topic: &str,
-    count: i32,
+    partitions: &[i32],
 ) -> Result<Vec<PartitionBounds>> {
-    (0..count)
+    partitions
+        .iter()
         .map(|partition| {
             let (first, end) = consumer
-                .fetch_watermarks(topic, partition, LOOKUP)
+                .fetch_watermarks(topic, *partition, LOOKUP)
                 .map_err(|cause| {
                     let doing = format!("could not look up the offsets of {topic} [{partition}]");
                     errors::from_kafka(&doing, &cause)

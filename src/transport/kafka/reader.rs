@@ -99,13 +99,13 @@ impl OffsetReader {
             .await
     }
 
-    /// Where the records of each of the first `count` partitions begin and end.
+    /// Where the records of each of these partitions begin and end.
     ///
     /// # Errors
     /// When one of them does not exist, or its leader does not answer within 10 s.
-    pub async fn bounds(&self, topic: &str, count: i32) -> Result<Vec<PartitionBounds>> {
-        let topic = topic.to_owned();
-        self.ask(move |consumer| lookup::bounds(consumer, &topic, count))
+    pub async fn bounds(&self, topic: &str, partitions: &[i32]) -> Result<Vec<PartitionBounds>> {
+        let (topic, partitions) = (topic.to_owned(), partitions.to_vec());
+        self.ask(move |consumer| lookup::bounds(consumer, &topic, &partitions))
             .await
     }
 
@@ -165,6 +165,11 @@ impl OffsetReader {
             .ok_or_else(closed)?
             .assign(&list)
             .map_err(|cause| errors::from_kafka(&doing, &cause))
+    }
+
+    /// Reads a partition no further; what is fetched of it stays within the limits of its queue.
+    pub fn stop(&mut self, partition: i32) {
+        self.open.retain(|open| open.partition != partition);
     }
 
     /// What is there now, `max` records at most; waits up to `limit` for something to come. Empty
