@@ -6,7 +6,7 @@ use super::desk::KafkaDesk;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
-use super::pipeline::{Pipeline, Plan};
+use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
 use super::retries::Retries;
 use super::settings::PipelineSettings;
@@ -297,8 +297,9 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             settings.topics.extend(again);
         }
         let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
-        let mut options = GroupOptions::default();
-        options.drain = settings.worker.drain;
+        let options = GroupOptions {
+            drain: settings.worker.drain,
+        };
         let plan = Plan {
             settings,
             client,
