@@ -46,6 +46,7 @@ mod source;
 mod staging;
 mod state;
 mod too_large;
+mod transactor;
 mod verdict;
 mod work;
 mod worker;
