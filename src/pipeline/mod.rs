@@ -17,6 +17,7 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
 mod handler;
@@ -58,6 +59,7 @@ pub use builder::PipelineBuilder;
 pub use chain_reader::{ChainReader, Entry, EntryReader};
 pub use control::WorkerControl;
 pub use drive::{Attempts, DEFAULT_ATTEMPTS};
+pub use gate::{Gate, SharedGate};
 #[cfg(feature = "kafka")]
 pub use handle::PipelineHandle;
 pub use handler::{

@@ -9,13 +9,14 @@ mod errors;
 mod ffi;
 mod group;
 mod keys;
+mod log;
 mod properties;
 mod pump;
 mod sink;
 mod source;
 mod transaction;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{NewTopic, create_topics, topic_setting};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
@@ -23,6 +24,7 @@ pub use group::{
     PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
+pub use log::{LogReader, PartitionLog};
 pub use properties::{is_known, known_properties, validate_property};
 pub use sink::KafkaSink;
 pub use source::{KafkaRecord, KafkaSource};

@@ -6,7 +6,7 @@ use super::properties::client_config;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
 use crate::record::OutgoingRecord;
-use crate::transport::{Delivered, Settings, Sink, WriteFailure};
+use crate::transport::{Delivered, Partitions, Settings, Sink, WriteFailure};
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
@@ -163,7 +163,7 @@ impl KafkaSink {
     async fn enqueue(&self, record: &OutgoingRecord) -> Result<oneshot::Receiver<Report>> {
         let deadline = Instant::now() + self.inner.limit;
         let full = || self.failed(&record.topic, RDKafkaErrorCode::QueueFull);
-        // Unconstrained: a task that has used up its budget would not get in line.
+        // Unconstrained: a task that has used up its budget would have to wait though it is its turn.
         let turn = unconstrained(self.inner.turn.lock());
         let Ok(_turn) = timeout_at(deadline, turn).await else {
             return Err(full());
@@ -260,6 +260,12 @@ impl KafkaSink {
 impl Sink for KafkaSink {
     fn send(&self, record: OutgoingRecord) -> BoxFuture<'_, Result<Delivered>> {
         Box::pin(KafkaSink::send(self, record))
+    }
+}
+
+impl Partitions for KafkaSink {
+    fn partitions<'a>(&'a self, topic: &'a str) -> BoxFuture<'a, Result<Option<i32>>> {
+        Box::pin(self.topic_partitions(topic))
     }
 }
 
