@@ -2,15 +2,18 @@
 
 use super::blocking::{Blocking, SyncHandler, SyncPool, blocking};
 use super::chain_reader::{ChainReader, EntryReader};
-use super::desk::KafkaDesk;
+use super::desk::{KafkaDesk, letter_writer};
+use super::effects::Desk;
+use super::exactly_once::ExactlyOncePlan;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
 use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
 use super::retries::Retries;
-use super::settings::PipelineSettings;
+use super::settings::{Guarantee, PipelineSettings};
 use super::source::Failed;
+use super::staging_desk::StagingDesk;
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
@@ -296,7 +299,17 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             let again: Vec<String> = again.collect::<Result<_>>()?;
             settings.topics.extend(again);
         }
-        let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
+        let writer = letter_writer(&settings, &client, self.route)?;
+        let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
+            .then(|| ExactlyOncePlan::new(&settings, &client));
+        let desk: Arc<dyn Desk> = match &exactly_once {
+            None => Arc::new(KafkaDesk::new(writer, retries)),
+            Some(plan) => Arc::new(StagingDesk {
+                writer,
+                retries,
+                transactor: plan.transactor.clone(),
+            }),
+        };
         let options = GroupOptions {
             drain: settings.worker.drain,
         };
@@ -305,7 +318,8 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             client,
             options,
             observer,
-            desk: Arc::new(desk),
+            desk,
+            exactly_once,
             chains: self.chains,
             signals: self.signals,
             handle: PipelineHandle::new(),
