@@ -2,7 +2,9 @@
 
 use super::blocking::{Blocking, SyncHandler, SyncPool, blocking};
 use super::chain_reader::{ChainReader, EntryReader};
-use super::desk::KafkaDesk;
+use super::desk::{KafkaDesk, letter_writer};
+use super::effects::Desk;
+use super::exactly_once::ExactlyOncePlan;
 use super::gate::SharedGate;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
@@ -10,8 +12,9 @@ use super::observer::{Observers, PipelineObserver};
 use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
 use super::retries::{Retries, RetryGate, Waiting};
-use super::settings::PipelineSettings;
+use super::settings::{Guarantee, PipelineSettings};
 use super::source::Failed;
+use super::staging_desk::StagingDesk;
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
@@ -278,6 +281,12 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         let waiting = match (self.retry_sink, &settings.worker.policy.delay) {
             (None, None) => None,
             (None, Some(_)) if !delays.is_empty() => Some(Waiting::Topics(delays)),
+            (Some(_), Some(_)) if settings.guarantee == Guarantee::ExactlyOnce => {
+                return Err(Error::config(
+                    "a sink for retries is no part of a transaction: with \
+                     processing.guarantee=exactly_once retries wait in topics (retry.topics)",
+                ));
+            }
             (Some(sink), Some(_)) if delays.is_empty() => Some(Waiting::Sink(sink)),
             (Some(_), Some(_)) => {
                 return Err(Error::config(
@@ -312,7 +321,17 @@ impl<R: Reader> PipelineBuilder<'_, R> {
                 .gate
                 .get_or_insert_with(|| SharedGate::new(RetryGate::new()));
         }
-        let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
+        let writer = letter_writer(&settings, &client, self.route)?;
+        let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
+            .then(|| ExactlyOncePlan::new(&settings, &client));
+        let desk: Arc<dyn Desk> = match &exactly_once {
+            None => Arc::new(KafkaDesk::new(writer, retries)),
+            Some(plan) => Arc::new(StagingDesk {
+                writer,
+                retries,
+                transactor: plan.transactor.clone(),
+            }),
+        };
         let options = GroupOptions {
             drain: settings.worker.drain,
         };
@@ -321,7 +340,8 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             client,
             options,
             observer,
-            desk: Arc::new(desk),
+            desk,
+            exactly_once,
             chains: self.chains,
             signals: self.signals,
             handle: PipelineHandle::new(),

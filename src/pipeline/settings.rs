@@ -12,6 +12,9 @@ use crate::properties::Report;
 use crate::transport::Settings;
 use std::time::Duration;
 
+/// How often there is a transaction unless `commit.interval.ms` says otherwise.
+const TRANSACTION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What stands below it is for the producer of dead letters.
 const PRODUCER: &str = "dead.letter.producer.";
 
@@ -33,6 +36,12 @@ const KEYS: &[KeySpec] = &[
         "Whether what is written becomes visible together with the offsets, by transactions.",
     )
     .or("at_least_once"),
+    KeySpec::new(
+        "processing.instance",
+        "name",
+        "Who of the group this is, for the transactional id of exactly_once, unless `group.instance.id` \
+         says it; without either chance does. No two that run may have the same.",
+    ),
     KeySpec::new(
         "max.in.flight",
         "whole number",
@@ -215,6 +224,8 @@ pub struct PipelineSettings {
     pub worker: WorkerSettings,
     /// What is committed with what.
     pub guarantee: Guarantee,
+    /// Who of the group this is, for its transactional id; `group.instance.id` wins.
+    pub instance: Option<String>,
     /// How often marks are committed.
     pub commit_interval: Duration,
     /// How long work in flight may take when the pipeline stops.
@@ -263,7 +274,9 @@ impl PipelineSettings {
         let max_in_flight = node.parse::<usize>("max.in.flight", count, |n| *n > 0);
         let max_uncommitted = node.parse::<usize>("max.uncommitted", count, |n| *n > 0);
         let max_bytes = node.parse::<usize>("max.in.flight.bytes", count, |n| *n > 0);
+        let instance = node.text("processing.instance");
         let commit_interval = node.millis("commit.interval.ms");
+        let is_default = !node.is_set("commit.interval.ms");
         let drain = node.millis("drain.timeout.ms");
         let stop_timeout = node.millis("stop.timeout.ms");
         let attempts = node.parse::<u32>("handler.attempts", count, |n| *n > 0);
@@ -321,7 +334,11 @@ impl PipelineSettings {
             topics: split(&topics),
             worker,
             guarantee: guarantee?,
-            commit_interval: commit_interval??,
+            commit_interval: match guarantee? {
+                Guarantee::ExactlyOnce if is_default => TRANSACTION_INTERVAL,
+                _ => commit_interval??,
+            },
+            instance,
             stop_timeout: stop_timeout??,
             handler_timeout: handler_timeout?,
             dead_letter_topic: dead_letter_topic?,
