@@ -17,6 +17,7 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
 mod handler;
@@ -43,6 +44,7 @@ mod settle;
 #[cfg(feature = "kafka")]
 mod signals;
 mod source;
+mod staging;
 mod state;
 mod too_large;
 mod verdict;
@@ -56,6 +58,7 @@ pub use builder::PipelineBuilder;
 pub use chain_reader::{ChainReader, Entry, EntryReader};
 pub use control::WorkerControl;
 pub use drive::{Attempts, DEFAULT_ATTEMPTS};
+pub use gate::{Gate, SharedGate};
 #[cfg(feature = "kafka")]
 pub use handle::PipelineHandle;
 pub use handler::{
@@ -83,6 +86,7 @@ pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
+pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use too_large::TooLarge;
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};

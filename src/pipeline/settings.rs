@@ -3,10 +3,11 @@
 use super::drive::{Attempts, DEFAULT_ATTEMPTS};
 use super::parts::WorkerSettings;
 use super::queue::Order;
+use super::too_large::TooLarge;
 use super::verdict::{Limits, OnExhausted, Policy, Ratio};
 use crate::backoff::{Exponential, List, SharedBackoff};
 use crate::config::{Configuration, KeySpec, MAX_MILLIS, Node, SectionSpec};
-use crate::dead_letter::DEFAULT_DESTINATION;
+use crate::dead_letter::{DEFAULT_DESTINATION, Dialect, TimestampPolicy};
 use crate::properties::Report;
 use crate::transport::Settings;
 use std::time::Duration;
@@ -102,6 +103,25 @@ const KEYS: &[KeySpec] = &[
     )
     .or(DEFAULT_DESTINATION),
     KeySpec::new(
+        "dead.letter.dialects",
+        "names",
+        "Which headers tell what happened, separated by commas: `kafka-chain`, `spring`, `connect`, \
+         `streams`, `smallrye`, `share-group`, `cloudevents`.",
+    )
+    .or("kafka-chain"),
+    KeySpec::new(
+        "dead.letter.timestamp",
+        "`publish` or `source`",
+        "The timestamp of a dead letter: when it is written, or the record's own. Without it \
+         `publish`, but `source` where all dialects are `connect` and `streams`.",
+    ),
+    KeySpec::new(
+        "dead.letter.too.large",
+        "`pause` or `stop`",
+        "What becomes of a record whose dead letter is too large for its topic even without its value.",
+    )
+    .or("pause"),
+    KeySpec::new(
         "dead.letter.limit.exhausted",
         "whole number",
         "How many Exhausted records of a partition in a row are dead-lettered before it pauses; 0 is no limit.",
@@ -128,12 +148,14 @@ const KEYS: &[KeySpec] = &[
         "retry.topics",
         "delays",
         "Puts a record that its handler could not handle aside, in a topic for each of these delays in \
-         turn, such as `5s,1m,10m`; it comes back through `${topic}.${group}.retry`.",
+         turn, such as `5s,1m,10m`: `${topic}.${group}.retry.5s`. The pipeline consumes them itself, \
+         and handles each record when it is due.",
     ),
     KeySpec::new(
         "retry.delay",
         KeySpec::BACKOFF,
-        "The same with the waits of a backoff, for a delay sink of the application's.",
+        "The same with the waits of a backoff and a delay sink of the application's; it comes back through \
+         `${topic}.${group}.retry`.",
     ),
     KeySpec::new(
         "retry.order",
@@ -201,8 +223,14 @@ pub struct PipelineSettings {
     pub handler_timeout: Option<Duration>,
     /// The template of the dead-letter topic.
     pub dead_letter_topic: String,
-    /// The delays of `retry.topics`, in turn; none without it.
-    pub retry_topics: Vec<Duration>,
+    /// The dialects of the headers of dead letters, in this order.
+    pub dead_letter_dialects: Vec<Dialect>,
+    /// The timestamp of dead letters; unless said, it follows from the dialects.
+    pub dead_letter_timestamp: Option<TimestampPolicy>,
+    /// What becomes of a record whose dead letter fits in no way.
+    pub dead_letter_too_large: TooLarge,
+    /// The delays of `retry.topics`, in turn, as they are written; none without it.
+    pub retry_topics: Vec<(String, Duration)>,
     /// A record in flight for longer is told of as a stall.
     pub stall_warn: Duration,
     /// Settings of the producer of dead letters and outputs, beside those it inherits.
@@ -243,6 +271,12 @@ impl PipelineSettings {
         let handler_timeout = node.millis("handler.timeout.ms");
         let ignore = node.matcher("ignore");
         let dead_letter_topic = node.text("dead.letter.topic");
+        let dialects = read_dialects(node);
+        let timestamp = match node.is_set("dead.letter.timestamp") {
+            true => choice(node, "dead.letter.timestamp", TimestampPolicy::from_name).map(Some),
+            false => Some(None),
+        };
+        let too_large = choice(node, "dead.letter.too.large", TooLarge::from_name);
         let limit = "a whole number";
         let exhausted = node.parse::<u32>("dead.letter.limit.exhausted", limit, |_| true);
         let consecutive = node.parse::<u32>("dead.letter.limit.consecutive", limit, |_| true);
@@ -291,6 +325,9 @@ impl PipelineSettings {
             stop_timeout: stop_timeout??,
             handler_timeout: handler_timeout?,
             dead_letter_topic: dead_letter_topic?,
+            dead_letter_dialects: dialects?,
+            dead_letter_timestamp: timestamp?,
+            dead_letter_too_large: too_large?,
             retry_topics: retries?.map_or_else(Vec::new, |retries| retries.topics),
             stall_warn: stall_warn??,
             producer: Settings::new(),
@@ -309,11 +346,20 @@ fn choice<T>(node: &mut Node<'_, '_>, key: &str, named: impl Fn(&str) -> Option<
     found
 }
 
+fn read_dialects(node: &mut Node<'_, '_>) -> Option<Vec<Dialect>> {
+    let key = "dead.letter.dialects";
+    let names = node.text(key)?;
+    let dialects = Dialect::list(&names);
+    dialects
+        .map_err(|error| node.problem(key, error.message().to_owned()))
+        .ok()
+}
+
 /// What the keys of retries say.
 #[derive(Clone)]
 struct RetryKeys {
     backoff: SharedBackoff,
-    topics: Vec<Duration>,
+    topics: Vec<(String, Duration)>,
 }
 
 fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
@@ -332,7 +378,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
     let mut delays = Vec::new();
     for part in text.split(',') {
         match delay(part.trim()) {
-            Some(delay) => delays.push(delay),
+            Some(delay) => delays.push((part.trim().to_owned(), delay)),
             None => {
                 let message = format!(
                     "`{}` is no delay such as 500ms, 5s, 1m, 2h or 1d",
@@ -343,7 +389,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
             }
         }
     }
-    match List::new(delays.clone()) {
+    match List::new(delays.iter().map(|(_, delay)| *delay)) {
         Ok(list) => Some(Some(RetryKeys {
             backoff: SharedBackoff::new(list),
             topics: delays,
