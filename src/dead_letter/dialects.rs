@@ -55,6 +55,31 @@ impl Dialect {
             .find(|dialect| dialect.as_str() == name)
     }
 
+    /// The dialects of a list with commas (`dead.letter.dialects`), in its order; none of an empty one.
+    ///
+    /// # Errors
+    /// Of kind [`Config`](crate::ErrorKind::Config), with the names that are no dialect's and those
+    /// that are.
+    pub fn list(names: &str) -> crate::error::Result<Vec<Dialect>> {
+        let (mut found, mut wrong) = (Vec::new(), Vec::new());
+        let names = names.split(',').map(str::trim);
+        for name in names.filter(|name| !name.is_empty()) {
+            match Self::from_name(name) {
+                Some(dialect) if found.contains(&dialect) => {}
+                Some(dialect) => found.push(dialect),
+                None => wrong.push(format!("`{}`", super::text::line(name, 64))),
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(found);
+        }
+        Err(crate::error::Error::config(format!(
+            "no dialect is called {}; there are {}",
+            wrong.join(" or "),
+            Self::ALL.map(Dialect::as_str).join(", ")
+        )))
+    }
+
     /// Its headers, in the order in which they are written.
     pub const fn headers(self) -> &'static [Header] {
         match self {

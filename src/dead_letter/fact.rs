@@ -24,7 +24,7 @@ pub enum Field {
     TimestampType,
     /// The consumer group that gave the record up.
     Group,
-    /// Which half of the record failed: `key` or `value`.
+    /// What failed: `key` or `value`, which could not be read, or `handler`.
     Part,
     /// The stages the error passed, outermost first.
     StagePath,
@@ -32,7 +32,7 @@ pub enum Field {
     Status,
     /// The name of the error's [`ErrorKind`](crate::ErrorKind).
     Kind,
-    /// How often the failing stage was called.
+    /// How often it was tried.
     Attempts,
     /// How long its retry went on, in milliseconds.
     ElapsedMillis,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::outcome::Failure;
-use crate::record::{Part, Timestamp};
+use crate::record::{OwnedRecord, Part, Timestamp};
 use crate::status::{ErrorKind, Status};
 
 use super::fact::{Fact, Field};
@@ -12,6 +13,33 @@ use super::text::{NAME_LIMIT, SHORT_LIMIT, Texts, fingerprint, line};
 
 /// The first part of the exception class that our errors have for Java's readers.
 const CLASS_PREFIX: &str = "kafka_chain.";
+
+/// A record that is given up: what a dead letter is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenUp<'a> {
+    /// The record as consumed.
+    pub record: &'a OwnedRecord,
+    /// Why.
+    pub error: &'a Error,
+    /// Which half of it the chain could not read; `None` when it was read and its handler failed.
+    pub part: Option<Part>,
+    /// How often it was tried in all; where the failing stage was called more often, that counts.
+    pub attempts: u32,
+}
+
+impl<'a> From<&'a Failure> for GivenUp<'a> {
+    fn from(failure: &'a Failure) -> Self {
+        GivenUp {
+            record: &failure.record,
+            error: &failure.error,
+            part: Some(failure.part),
+            attempts: 1,
+        }
+    }
+}
+
+/// What [`Field::Part`] says of a record that its handler gave up.
+const HANDLER: &str = "handler";
 
 /// What is known about a dead letter: where it came from and what went wrong.
 ///
@@ -31,11 +59,17 @@ impl DeadLetterInfo {
     }
 
     /// What `failure` says, given up by `group` at `failed_at` (milliseconds since the Unix epoch).
+    pub fn of(failure: &Failure, group: Option<&str>, failed_at: i64) -> Self {
+        Self::of_given_up(&failure.into(), group, failed_at)
+    }
+
+    /// What is known of a record given up by `group` at `failed_at` (milliseconds since the Unix
+    /// epoch).
     ///
     /// Texts are single lines within [`MESSAGE_LIMIT`](super::MESSAGE_LIMIT) and its like, control
     /// characters made blanks.
-    pub fn of(failure: &Failure, group: Option<&str>, failed_at: i64) -> Self {
-        let (record, error) = (&failure.record, &failure.error);
+    pub fn of_given_up(given: &GivenUp<'_>, group: Option<&str>, failed_at: i64) -> Self {
+        let (record, error) = (given.record, given.error);
         let texts = Texts::of(error);
         let kind = error.kind().as_str();
         let class = format!("{CLASS_PREFIX}{kind}");
@@ -49,7 +83,7 @@ impl DeadLetterInfo {
         if let Some(group) = group.filter(|group| !group.is_empty()) {
             info.set(Field::Group, line(group, NAME_LIMIT));
         }
-        info.set(Field::Part, failure.part.as_str());
+        info.set(Field::Part, given.part.map_or(HANDLER, Part::as_str));
         info.set(
             Field::Fingerprint,
             fingerprint(kind, &texts.stage_path, &texts.message),
@@ -60,7 +94,8 @@ impl DeadLetterInfo {
         }
         info.set(Field::Status, error.status().as_str());
         info.set(Field::Kind, kind);
-        info.set(Field::Attempts, i64::from(error.attempts().max(1)));
+        let attempts = error.attempts().max(given.attempts).max(1);
+        info.set(Field::Attempts, i64::from(attempts));
         let elapsed = i64::try_from(error.elapsed().as_millis()).unwrap_or(i64::MAX);
         info.set(Field::ElapsedMillis, elapsed);
         if let Some(root) = texts.causes.last() {
@@ -152,7 +187,7 @@ impl DeadLetterInfo {
         self.text(Field::Group)
     }
 
-    /// Which half of the record failed.
+    /// Which half of the record could not be read; `None` too when its handler failed.
     pub fn part(&self) -> Option<Part> {
         let part = self.text(Field::Part)?;
         [Part::Key, Part::Value]

@@ -40,10 +40,10 @@ mod write;
 
 pub use dialects::Dialect;
 pub use fact::{Encoding, Fact, Field, Header, READ_LIMIT, Role};
-pub use info::DeadLetterInfo;
+pub use info::{DeadLetterInfo, GivenUp};
 pub use original::Original;
 pub use read::{read, read_as};
 pub use retried::{RETRY_HEADERS, Retried, SPRING_RETRY_HEADERS, is_retry_topic, retry_topic};
-pub use router::{DEFAULT_DESTINATION, check_topic, destination, partition};
+pub use router::{DEFAULT_DESTINATION, check_destination, destination, partition};
 pub use text::{CAUSES_LIMIT, MESSAGE_LIMIT, NAME_LIMIT, SHORT_LIMIT, TRACE_LIMIT, fingerprint};
-pub use write::{DeadLetters, Originals, TimestampPolicy};
+pub use write::{DeadLetters, Originals, Rung, TimestampPolicy};

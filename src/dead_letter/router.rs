@@ -1,34 +1,11 @@
 //! Where a dead letter goes: pure rules for topic and partition.
 
 use crate::error::{Error, Result};
+use crate::transport::MAX_TOPIC_NAME;
+pub(super) use crate::transport::check_topic_name as check_topic;
 
 /// Where dead letters go when nothing else is said.
 pub const DEFAULT_DESTINATION: &str = "${topic}.dead-letter";
-
-/// The longest name of a topic, in bytes (`Topic.MAX_NAME_LENGTH` of Kafka's clients).
-const MAX_TOPIC: usize = 249;
-
-/// Whether Kafka takes `name` as the name of a topic: 1 to 249 of `[A-Za-z0-9._-]`, and not `.` or
-/// `..` (`Topic.validate` of Kafka's clients).
-///
-/// # Errors
-/// Which rule is broken, as what the name is or has.
-pub fn check_topic(name: &str) -> Result<(), &'static str> {
-    if name.is_empty() {
-        return Err("is empty");
-    }
-    if name.len() > MAX_TOPIC {
-        return Err("is longer than 249 characters");
-    }
-    if name == "." || name == ".." {
-        return Err("is `.` or `..`");
-    }
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if !name.bytes().all(legal) {
-        return Err("has a character other than letters, digits, `.`, `_` and `-`");
-    }
-    Ok(())
-}
 
 /// The topic of the dead letters of `topic`, from a template in which `${topic}` and `${group}`
 /// stand for their names.
@@ -41,8 +18,8 @@ pub fn destination(template: &str, topic: &str, group: Option<&str>) -> Result<S
     let refuse = |why: &str| {
         Error::config(format!(
             "dead letters of `{}` have no topic: {why} (template `{}`)",
-            super::text::line(topic, MAX_TOPIC),
-            super::text::line(template, MAX_TOPIC),
+            super::text::line(topic, MAX_TOPIC_NAME),
+            super::text::line(template, MAX_TOPIC_NAME),
         ))
     };
     let mut name = String::new();
@@ -58,19 +35,36 @@ pub fn destination(template: &str, topic: &str, group: Option<&str>) -> Result<S
             ("group", None) => return Err(refuse("there is no group for `${group}`")),
             _ => return Err(refuse("it knows `${topic}` and `${group}` only")),
         });
-        if name.len() > MAX_TOPIC {
+        if name.len() > MAX_TOPIC_NAME {
             break;
         }
         rest = after;
     }
     name.push_str(rest);
-    if let Err(why) = check_topic(&name) {
-        return Err(refuse(&format!("its name {why}")));
-    }
-    if name == topic {
-        return Err(refuse("it would be the topic itself"));
-    }
+    fits(&name, topic).map_err(|why| refuse(&why))?;
     Ok(name)
+}
+
+/// Whether dead letters of `topic` may go to the topic `name`, whoever chose it.
+///
+/// # Errors
+/// Of kind [`Config`](crate::ErrorKind::Config), as those of [`destination`].
+pub fn check_destination(name: &str, topic: &str) -> Result<()> {
+    fits(name, topic).map_err(|why| {
+        Error::config(format!(
+            "dead letters of `{}` have no topic: {why} (chosen: `{}`)",
+            super::text::line(topic, MAX_TOPIC_NAME),
+            super::text::line(name, MAX_TOPIC_NAME),
+        ))
+    })
+}
+
+fn fits(name: &str, topic: &str) -> std::result::Result<(), String> {
+    check_topic(name).map_err(|why| format!("its name {why}"))?;
+    match name == topic {
+        true => Err("it would be the topic itself".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// The partition of the dead letter of a record of partition `source`, when the dead-letter topic

@@ -14,7 +14,11 @@ const OF_KEY: [(Field, Field); 3] = [
     (Field::Trace, Field::KeyTrace),
 ];
 
-const STAGES: [(&str, &str); 2] = [("key", "KEY_CONVERTER"), ("value", "VALUE_CONVERTER")];
+const STAGES: [(&str, &str); 3] = [
+    ("key", "KEY_CONVERTER"),
+    ("value", "VALUE_CONVERTER"),
+    ("handler", "TASK_PUT"),
+];
 
 /// `info` as `dialect` tells it.
 pub(super) fn told(dialect: Dialect, mut info: DeadLetterInfo) -> DeadLetterInfo {

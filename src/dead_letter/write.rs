@@ -10,7 +10,7 @@ use crate::record::{OutgoingRecord, Timestamp};
 use super::dialects::{Dialect, VALUE_LEFT_OUT};
 use super::event;
 use super::fact::{Field, Role};
-use super::info::DeadLetterInfo;
+use super::info::{DeadLetterInfo, GivenUp};
 use super::read::{Which, raw};
 use super::router::{DEFAULT_DESTINATION, destination};
 use super::translate::told;
@@ -34,6 +34,60 @@ pub enum TimestampPolicy {
     Publish,
     /// The consumed record's, when it has one after the epoch; else when it is written.
     Source,
+}
+
+impl Originals {
+    /// Every choice.
+    pub const ALL: [Originals; 2] = [Originals::First, Originals::Append];
+
+    /// The name in properties.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Originals::First => "first",
+            Originals::Append => "append",
+        }
+    }
+
+    /// The choice with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.as_str() == name)
+    }
+}
+
+impl TimestampPolicy {
+    /// Every policy.
+    pub const ALL: [TimestampPolicy; 2] = [TimestampPolicy::Publish, TimestampPolicy::Source];
+
+    /// The value of `dead.letter.timestamp`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TimestampPolicy::Publish => "publish",
+            TimestampPolicy::Source => "source",
+        }
+    }
+
+    /// The policy with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
+/// How much of a dead letter is written: the steps for one that is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rung {
+    /// All of it.
+    Full,
+    /// No causes, no stack trace, and no text longer than [`SHORT_LIMIT`](super::SHORT_LIMIT).
+    Shortened,
+    /// The same, with an empty value; the header `kafka-chain-value-left-out` has its size in bytes,
+    /// and the coordinates tell where it still is. Empty and not null: a compacted topic would take
+    /// null for a deletion.
+    WithoutValue,
+}
+
+impl Rung {
+    /// From the whole to the least.
+    pub const ALL: [Rung; 3] = [Rung::Full, Rung::Shortened, Rung::WithoutValue];
 }
 
 /// How failures become dead letters. See [the module](super).
@@ -116,33 +170,56 @@ impl DeadLetters {
     /// # Errors
     /// Those of [`destination`].
     pub fn full(&self, failure: &Failure, now: i64) -> Result<OutgoingRecord> {
-        self.letter(failure, now, Size::Full)
+        self.rung(&failure.into(), Rung::Full, now)
     }
 
-    /// The same for when [`full`](DeadLetters::full) was too large: no causes, no stack trace, and
-    /// no text longer than [`SHORT_LIMIT`](super::SHORT_LIMIT).
+    /// The same for when [`full`](DeadLetters::full) was too large; see [`Rung::Shortened`].
     ///
     /// # Errors
     /// Those of [`destination`].
     pub fn shortened(&self, failure: &Failure, now: i64) -> Result<OutgoingRecord> {
-        self.letter(failure, now, Size::Shortened)
+        self.rung(&failure.into(), Rung::Shortened, now)
     }
 
-    /// The same for when [`shortened`](DeadLetters::shortened) was too large: the value is empty
-    /// and the header `kafka-chain-value-left-out` has its size in bytes. The coordinates tell where
-    /// it still is. Empty and not null: a compacted topic would take null for a deletion.
+    /// The same for when [`shortened`](DeadLetters::shortened) was too large; see
+    /// [`Rung::WithoutValue`].
     ///
     /// # Errors
     /// Those of [`destination`].
     pub fn without_value(&self, failure: &Failure, now: i64) -> Result<OutgoingRecord> {
-        self.letter(failure, now, Size::WithoutValue)
+        self.rung(&failure.into(), Rung::WithoutValue, now)
     }
 
-    fn letter(&self, failure: &Failure, now: i64, size: Size) -> Result<OutgoingRecord> {
-        let record = &failure.record;
-        let topic = destination(&self.destination, &record.topic, self.group.as_deref())?;
-        let mut info = DeadLetterInfo::of(failure, self.group.as_deref(), now);
-        if size != Size::Full {
+    /// As much as `rung` says of the dead letter of a record given up at `now` (milliseconds since
+    /// the Unix epoch). The partition is left open; see [`partition`](super::partition()).
+    ///
+    /// # Errors
+    /// Those of [`destination`].
+    pub fn rung(&self, given: &GivenUp<'_>, rung: Rung, now: i64) -> Result<OutgoingRecord> {
+        let topic = self.topic_of(&given.record.topic)?;
+        Ok(self.rung_to(topic, given, rung, now))
+    }
+
+    /// The topic of the dead letters of `topic`.
+    ///
+    /// # Errors
+    /// Those of [`destination`].
+    pub fn topic_of(&self, topic: &str) -> Result<String> {
+        destination(&self.destination, topic, self.group.as_deref())
+    }
+
+    /// As [`rung`](DeadLetters::rung), to a topic that somebody else chose; see
+    /// [`check_destination`](super::check_destination).
+    pub fn rung_to(
+        &self,
+        topic: String,
+        given: &GivenUp<'_>,
+        rung: Rung,
+        now: i64,
+    ) -> OutgoingRecord {
+        let record = given.record;
+        let mut info = DeadLetterInfo::of_given_up(given, self.group.as_deref(), now);
+        if rung != Rung::Full {
             info.shorten();
         }
         let own = record.headers.view();
@@ -153,7 +230,7 @@ impl DeadLetters {
                 let before = before.and_then(|size| VALUE_LEFT_OUT.decode(size));
                 (record.value.clone(), before)
             }
-            Some(bytes) if size == Size::WithoutValue => {
+            Some(bytes) if rung == Rung::WithoutValue => {
                 let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
                 (Some(Bytes::new()), Some(size.into()))
             }
@@ -162,14 +239,14 @@ impl DeadLetters {
         if let Some(left_out) = left_out {
             info.set(Field::ValueLeftOut, left_out);
         }
-        Ok(OutgoingRecord {
+        OutgoingRecord {
             topic,
             partition: None,
             key: record.key.clone(),
             value,
             headers: self.headers(own, &info),
             timestamp: self.timestamp_of(record.timestamp),
-        })
+        }
     }
 
     /// The timestamp of the dead letter of a record with this one; `None` is when it is written.
@@ -270,12 +347,4 @@ impl DeadLetters {
         }
         info
     }
-}
-
-/// How much of a dead letter is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Size {
-    Full,
-    Shortened,
-    WithoutValue,
 }

@@ -12,18 +12,26 @@
 //! compared with the time rounded down, a delay is counted from the time rounded up. A record whose
 //! instant has passed is due now; one beyond [`Limits::max_delay`] is refused.
 
+pub mod alarm;
 pub mod conformance;
+pub mod deliver;
 pub mod memory;
+pub mod producer;
+pub mod spread;
+pub mod topic;
 pub mod wheel;
 pub mod wire;
 pub mod worker;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
 #[cfg(feature = "redis")]
 pub mod redis;
 
 mod admin;
 mod claim;
 mod item;
+mod together;
 
 pub use admin::{Cancelled, Cursor, DeadReason, Listed, Listing, Page, Rescheduled, Stats};
 pub use claim::{

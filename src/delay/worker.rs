@@ -4,8 +4,8 @@ mod options;
 
 pub use options::{DeliveryObserver, ID_HEADER, Unobserved, WorkerCounts, WorkerOptions};
 
+use super::together::all;
 use super::{Attempt, Claim, Claimed, DelayStore, Due, Finished, Lease, Release, Released};
-use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
 use crate::record::OutgoingRecord;
 use crate::status::{ErrorKind, Status};
@@ -15,7 +15,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -311,30 +310,6 @@ fn release(
         attempt,
         reason,
     }
-}
-
-/// All answers, in order. Each future is started before any is waited for; they are then awaited in
-/// turn, so that every one is polled about twice however many there are.
-async fn all<T>(mut futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut answers: Vec<Option<T>> = Vec::with_capacity(futures.len());
-    std::future::poll_fn(|cx| {
-        for future in &mut futures {
-            answers.push(match future.as_mut().poll(cx) {
-                Poll::Ready(answer) => Some(answer),
-                Poll::Pending => None,
-            });
-        }
-        Poll::Ready(())
-    })
-    .await;
-    let mut all = Vec::with_capacity(futures.len());
-    for (future, answer) in futures.into_iter().zip(answers) {
-        all.push(match answer {
-            Some(answer) => answer,
-            None => future.await,
-        });
-    }
-    all
 }
 
 impl<S, K> std::fmt::Debug for Worker<S, K> {

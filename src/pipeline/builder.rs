@@ -6,7 +6,7 @@ use super::desk::KafkaDesk;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
-use super::pipeline::{Pipeline, Plan};
+use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
 use super::retries::Retries;
 use super::settings::PipelineSettings;
@@ -271,7 +271,10 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
         let group = client.get("group.id").unwrap_or_default();
         let retries = match (self.retry_sink, &self.settings.worker.policy.delay) {
-            (Some(sink), Some(_)) => Some(Retries::new(sink, group, &[])?),
+            (Some(sink), Some(_)) => {
+                let dialects = &self.settings.dead_letter_dialects;
+                Some(Retries::new(sink, group, dialects)?)
+            }
             (None, None) => None,
             (Some(_), None) => {
                 return Err(Error::config(
@@ -294,8 +297,9 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             settings.topics.extend(again);
         }
         let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
-        let mut options = GroupOptions::default();
-        options.drain = settings.worker.drain;
+        let options = GroupOptions {
+            drain: settings.worker.drain,
+        };
         let plan = Plan {
             settings,
             client,

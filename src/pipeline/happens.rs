@@ -21,6 +21,7 @@ pub(super) enum Happened<R> {
     Ran(std::result::Result<Vec<Job<R>>, JoinError>),
     Wrote(std::result::Result<(i64, Written), JoinError>),
     Took(Taken),
+    Opened,
     ProbeDue,
     Expired,
 }
@@ -80,6 +81,9 @@ where
             {
                 return Poll::Ready(Happened::ProbeDue);
             }
+            if self.gated.poll_opens(cx).is_ready() {
+                return Poll::Ready(Happened::Opened);
+            }
             if let Some(room) = room
                 && let Poll::Ready(took) = self.source.poll_take(cx, room, &mut self.taken)
             {
@@ -112,6 +116,11 @@ where
                 self.raise_mark();
             }
             Happened::Took(Taken::Over) => self.source_over = true,
+            Happened::Opened => {
+                while let Some(job) = self.gated.next() {
+                    self.queue.push(job);
+                }
+            }
             Happened::ProbeDue => {
                 self.probe = None;
                 if let Some(job) = self.start_probe() {
@@ -133,10 +142,14 @@ where
             let size = bytes(record.key) + bytes(record.value) + RECORD_BYTES;
             if self.offsets.take(offset) {
                 self.bytes = self.bytes.saturating_add(size);
-                self.queue.push(Job::new(held, offset, size, lane));
+                let job = Job::new(held, offset, size, lane);
+                if let Some(job) = self.gated.admit(job) {
+                    self.queue.push(job);
+                }
             } else {
                 self.effects.event(Event::Repeated { offset });
             }
         }
+        self.mark.set_oldest(self.offsets.oldest());
     }
 }

@@ -17,6 +17,7 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
 mod handler;
@@ -25,11 +26,13 @@ mod happens;
 mod kafka_source;
 mod ledger;
 #[cfg(feature = "kafka")]
+mod letters;
+#[cfg(feature = "kafka")]
 mod observer;
 mod offsets;
 mod parts;
 #[cfg(feature = "kafka")]
-mod pipeline;
+mod plan;
 mod queue;
 mod reader;
 #[cfg(feature = "kafka")]
@@ -41,7 +44,9 @@ mod settle;
 #[cfg(feature = "kafka")]
 mod signals;
 mod source;
+mod staging;
 mod state;
+mod too_large;
 mod verdict;
 mod work;
 mod worker;
@@ -53,6 +58,7 @@ pub use builder::PipelineBuilder;
 pub use chain_reader::{ChainReader, Entry, EntryReader};
 pub use control::WorkerControl;
 pub use drive::{Attempts, DEFAULT_ATTEMPTS};
+pub use gate::{Gate, SharedGate};
 #[cfg(feature = "kafka")]
 pub use handle::PipelineHandle;
 pub use handler::{
@@ -61,11 +67,15 @@ pub use handler::{
 };
 pub use ledger::{Ledger, Mark, MarkCell, Ownership, TopicPartition};
 #[cfg(feature = "kafka")]
+pub use letters::{
+    DeadLetterSettings, DeadLetterWriter, PipelineProducer, letter_producer_settings,
+};
+#[cfg(feature = "kafka")]
 pub use observer::{PipelineEvent, PipelineObserver};
 pub use offsets::Offsets;
 pub use parts::{Ended, WorkerParts, WorkerSettings};
 #[cfg(feature = "kafka")]
-pub use pipeline::{Pipeline, Summary};
+pub use plan::{Pipeline, Summary};
 pub use queue::Order;
 pub use reader::{
     Halves, Nullable, ReadWith, Reader, Required, Seeing, Shape, ValueReader, nullable_values,
@@ -76,7 +86,9 @@ pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
+pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
+pub use too_large::TooLarge;
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};
 pub use work::{Batch, Job, Single, Work};
 pub use worker::{Worker, worker};

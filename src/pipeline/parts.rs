@@ -1,6 +1,7 @@
 //! What a worker is made of, how it works, and how it ends.
 
 use super::drive::Attempts;
+use super::gate::SharedGate;
 use super::ledger::MarkCell;
 use super::queue::Order;
 use super::verdict::Policy;
@@ -28,6 +29,8 @@ pub struct WorkerSettings {
     pub attempts: Attempts,
     /// How failures are judged.
     pub policy: Policy,
+    /// Which records wait for their time; none unless set.
+    pub gate: Option<SharedGate>,
     /// How long work in flight may go on when a verdict stops the pipeline.
     pub drain: Duration,
 }
@@ -42,6 +45,7 @@ impl Default for WorkerSettings {
             batch: 256,
             attempts: Attempts::default(),
             policy: Policy::default(),
+            gate: None,
             drain: Duration::from_secs(5),
         }
     }

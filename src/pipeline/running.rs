@@ -7,7 +7,7 @@ use super::kafka_source::KafkaPartition;
 use super::ledger::{Ledger, Mark, Ownership, TopicPartition};
 use super::observer::{PipelineEvent, PipelineObserver};
 use super::parts::{Ended, WorkerParts};
-use super::pipeline::Summary;
+use super::plan::Summary;
 use super::settings::PipelineSettings;
 use super::work::Work;
 use super::worker::worker;
@@ -206,10 +206,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
             if self.users.is_paused(&place) {
                 control.pause();
             }
-            match &self.stopping {
-                // It was on its way when the end began: what it holds is for the next member.
-                Some(_) => control.lose(),
-                None => {}
+            // It was on its way when the end began: what it holds is for the next member.
+            if self.stopping.is_some() {
+                control.lose();
             }
             let name = partition.clone();
             self.workers

@@ -3,6 +3,7 @@
 use super::contain::contained;
 use super::control::{Ending, WorkerControl, WorkerOrders, control};
 use super::drive::{Attempts, drive};
+use super::gate::Gated;
 use super::happens::Happened;
 use super::ledger::MarkCell;
 use super::offsets::Offsets;
@@ -40,6 +41,7 @@ pub struct Worker<S: PartitionSource, W, E> {
     pub(super) offsets: Offsets,
     pub(super) state: PartitionState,
     pub(super) queue: Queue<S::Record>,
+    pub(super) gated: Gated<S::Record>,
     pub(super) held: BTreeMap<i64, Held<S::Record>>,
     pub(super) writes: HashMap<i64, Write>,
     pub(super) writing: JoinSet<(i64, Written)>,
@@ -92,6 +94,7 @@ where
         offsets: Offsets::new(),
         state: PartitionState::new(settings.policy.limits),
         queue: Queue::new(settings.order),
+        gated: Gated::new(settings.gate.clone()),
         settings,
         held: BTreeMap::new(),
         writes: HashMap::new(),
@@ -267,6 +270,7 @@ where
         self.ending = Some(ending);
         self.probe = None;
         self.queue.clear();
+        self.gated.clear();
         self.held.clear();
     }
 
@@ -293,7 +297,8 @@ where
                 None => Ended::Drained,
             });
         }
-        let idle = under_way == 0 && self.queue.is_empty() && self.held.is_empty();
+        let waiting = !self.queue.is_empty() || !self.gated.is_empty();
+        let idle = under_way == 0 && !waiting && self.held.is_empty();
         (self.source_over && idle).then_some(Ended::Over)
     }
 

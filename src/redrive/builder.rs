@@ -5,9 +5,8 @@ use super::filter::Filter;
 use super::job;
 use super::route::{Route, To};
 use super::summary::Summary;
-use crate::dead_letter::check_topic;
 use crate::error::{Error, Result};
-use crate::transport::{Settings, producer_settings};
+use crate::transport::{Settings, check_topic_name, producer_settings};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,7 +221,7 @@ impl RedriveBuilder {
             )));
         }
         for topic in [&redrive.topic, &redrive.parking] {
-            check_topic(topic).map_err(|why| {
+            check_topic_name(topic).map_err(|why| {
                 Error::config(format!(
                     "the name of topic `{}` {why}",
                     topic.escape_debug()

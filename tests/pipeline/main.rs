@@ -3,6 +3,7 @@
 mod crashes;
 mod endings;
 mod failures;
+mod gates;
 mod handlers;
 mod orders;
 mod pauses;

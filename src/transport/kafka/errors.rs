@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::status::{ErrorKind, Status};
+use crate::transport::WriteFailure;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 /// The error of `doing` (what was tried, with the topic's name where there is one).
@@ -11,6 +12,46 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 pub(super) fn error(doing: &str, code: Code) -> Error {
     let (kind, status) = classify(code);
     Error::new(kind, status, format!("{doing}: {code}"))
+}
+
+/// The error of a write to `topic`, or of a look at it by one who is to write there: names the right
+/// that is missing, and has a [`WriteFailure`] as its source.
+pub(super) fn of_write(doing: &str, topic: &str, code: Code) -> Error {
+    let right = match code {
+        Code::TopicAuthorizationFailed => format!(" (the right Write on Topic:{topic} is missing)"),
+        Code::ClusterAuthorizationFailed => {
+            format!(" (the right Write on Topic:{topic} or IdempotentWrite on Cluster is missing)")
+        }
+        _ => String::new(),
+    };
+    let error = error(&format!("{doing} topic {topic}{right}"), code);
+    match write_failure(code) {
+        Some(failure) => error.with_source(failure),
+        None => error,
+    }
+}
+
+fn write_failure(code: Code) -> Option<WriteFailure> {
+    Some(match code {
+        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => WriteFailure::TooLarge,
+        Code::InvalidDifferentRecord => WriteFailure::BatchRefused,
+        Code::InvalidTimestamp => WriteFailure::InvalidTimestamp,
+        Code::UnknownTopic | Code::UnknownTopicOrPartition => WriteFailure::UnknownTopic,
+        Code::UnknownPartition => WriteFailure::UnknownPartition,
+        Code::TopicAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::SaslAuthenticationFailed
+        | Code::Authentication => WriteFailure::Unauthorized,
+        Code::Fatal
+        | Code::Fenced
+        | Code::ProducerFenced
+        | Code::InvalidProducerEpoch
+        | Code::InvalidProducerIdMapping
+        | Code::OutOfOrderSequenceNumber
+        | Code::UnknownProducerId
+        | Code::GaplessGuarantee => WriteFailure::Fatal,
+        _ => return None,
+    })
 }
 
 /// As [`error`]; what librdkafka says about a setting is left out, for it may quote the value.
@@ -131,6 +172,36 @@ mod tests {
             let error = error("could not write to dlq", code);
             assert_eq!((error.kind(), error.status()), (kind, status), "{code:?}");
             assert!(error.to_string().contains("dlq"));
+        }
+    }
+
+    #[test]
+    fn a_write_names_its_topic_and_the_right_that_is_missing() {
+        let error = |code| of_write("could not write to", "dlq", code);
+        let missing = error(Code::TopicAuthorizationFailed);
+        assert!(
+            missing.message().contains("Write on Topic:dlq"),
+            "{missing}"
+        );
+        let cases = [
+            (
+                Code::TopicAuthorizationFailed,
+                Some(WriteFailure::Unauthorized),
+            ),
+            (Code::MessageSizeTooLarge, Some(WriteFailure::TooLarge)),
+            (Code::MessageBatchTooLarge, Some(WriteFailure::TooLarge)),
+            (
+                Code::InvalidDifferentRecord,
+                Some(WriteFailure::BatchRefused),
+            ),
+            (Code::UnknownTopic, Some(WriteFailure::UnknownTopic)),
+            (Code::Fatal, Some(WriteFailure::Fatal)),
+            (Code::MessageTimedOut, None),
+        ];
+        for (code, failure) in cases {
+            let error = error(code);
+            assert_eq!(WriteFailure::of(&error), failure, "{code:?}");
+            assert!(error.message().contains("topic dlq"), "{error}");
         }
     }
 

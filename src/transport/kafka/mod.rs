@@ -9,6 +9,7 @@ mod errors;
 mod ffi;
 mod group;
 mod keys;
+mod log;
 mod lookup;
 mod properties;
 mod pump;
@@ -17,7 +18,7 @@ mod sink;
 mod source;
 mod transaction;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{NewTopic, create_topics, topic_setting};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
@@ -25,6 +26,7 @@ pub use group::{
     PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
+pub use log::{LogReader, PartitionLog};
 pub use lookup::{Committed, PartitionBounds};
 pub use properties::{is_known, known_properties, validate_property};
 pub use reader::{OffsetReader, Read};

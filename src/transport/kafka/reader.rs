@@ -99,8 +99,12 @@ impl OffsetReader {
     /// When no broker answers within 20 s.
     pub async fn partitions(&self, topic: &str) -> Result<Option<i32>> {
         let topic = topic.to_owned();
-        self.ask(move |consumer| lookup::partitions(consumer.client(), &topic))
-            .await
+        self.ask(move |consumer| {
+            let refused =
+                |doing: &str, code| errors::error(&format!("{doing} topic {topic}"), code);
+            lookup::partitions(consumer.client(), &topic, refused)
+        })
+        .await
     }
 
     /// Where the records of each of these partitions begin and end.

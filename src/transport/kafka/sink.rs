@@ -7,7 +7,7 @@ use super::properties::client_config;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
 use crate::record::OutgoingRecord;
-use crate::transport::{Delivered, Settings, Sink};
+use crate::transport::{Delivered, Partitions, Settings, Sink, WriteFailure};
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// librdkafka's default of `delivery.timeout.ms`; also the limit of waiting for a place in the
@@ -143,12 +144,14 @@ impl KafkaSink {
     /// Naming the topic, never the payload: kind Timeout when there is no acknowledgement within
     /// `delivery.timeout.ms` (which runs once more while the queue is full), Temporary too for an
     /// unknown topic, Permanent for a record that is too large or not valid.
-    pub async fn send(&self, record: OutgoingRecord) -> Result<Delivered> {
+    pub async fn send(&self, mut record: OutgoingRecord) -> Result<Delivered> {
         let report = self.enqueue(&record).await?;
-        let topic = record.topic;
+        // librdkafka has its copy.
+        let topic = std::mem::take(&mut record.topic);
+        drop(record);
         match report.await {
             Ok(Ok(delivered)) => Ok(delivered),
-            Ok(Err(code)) => Err(failed(&topic, code)),
+            Ok(Err(code)) => Err(self.failed(&topic, code)),
             Err(_) => Err(Error::unavailable(format!(
                 "could not write to topic {topic}: the producer was closed"
             ))),
@@ -157,8 +160,10 @@ impl KafkaSink {
 
     async fn enqueue(&self, record: &OutgoingRecord) -> Result<oneshot::Receiver<Report>> {
         let deadline = Instant::now() + self.inner.limit;
-        let full = || failed(&record.topic, RDKafkaErrorCode::QueueFull);
-        let Ok(_turn) = timeout_at(deadline, self.inner.turn.lock()).await else {
+        let full = || self.failed(&record.topic, RDKafkaErrorCode::QueueFull);
+        // Unconstrained: a task that has used up its budget would have to wait though it is its turn.
+        let turn = unconstrained(self.inner.turn.lock());
+        let Ok(_turn) = timeout_at(deadline, turn).await else {
             return Err(full());
         };
         let producer = self.producer()?;
@@ -169,7 +174,7 @@ impl KafkaSink {
             match ffi::produce(&**producer, record, Box::new(opaque)) {
                 Ok(()) => return Ok(report),
                 Err(RDKafkaErrorCode::QueueFull) if Instant::now() < deadline => {}
-                Err(code) => return Err(failed(&record.topic, code)),
+                Err(code) => return Err(self.failed(&record.topic, code)),
             }
             // A report wakes just before its place is free, hence the second, short wait.
             match timeout(wait, self.inner.reported.notified()).await {
@@ -184,8 +189,16 @@ impl KafkaSink {
     /// # Errors
     /// Kind Timeout when that takes longer than `delivery.timeout.ms` and a second.
     pub async fn flush(&self) -> Result<()> {
-        let producer = Arc::clone(self.producer()?);
         let limit = self.inner.limit + Duration::from_secs(1);
+        self.flush_within(limit).await
+    }
+
+    /// [`flush`](Self::flush) with another limit.
+    ///
+    /// # Errors
+    /// Kind Timeout when it takes longer.
+    pub async fn flush_within(&self, limit: Duration) -> Result<()> {
+        let producer = Arc::clone(self.producer()?);
         super::blocking(move || {
             producer
                 .flush(limit)
@@ -197,11 +210,30 @@ impl KafkaSink {
     /// How many partitions `topic` has; `None` when it does not exist.
     ///
     /// # Errors
-    /// When no broker answers within 10 s.
+    /// When no broker answers within 10 s, or the right to see the topic is missing.
     pub async fn topic_partitions(&self, topic: &str) -> Result<Option<i32>> {
         let producer = Arc::clone(self.producer()?);
         let topic = topic.to_owned();
-        super::blocking(move || lookup::partitions(producer.client(), &topic)).await
+        super::blocking(move || {
+            let refused = |doing: &str, code| errors::of_write(doing, &topic, code);
+            lookup::partitions(producer.client(), &topic, refused)
+        })
+        .await
+    }
+
+    /// The error of a write; where librdkafka only says that it cannot go on, with its reason.
+    fn failed(&self, topic: &str, code: RDKafkaErrorCode) -> Error {
+        let doing = "could not write to";
+        let reason = match (code, &self.inner.producer) {
+            (RDKafkaErrorCode::Fatal, Some(producer)) => producer.client().fatal_error(),
+            _ => None,
+        };
+        match reason {
+            Some((reason, _)) => {
+                errors::of_write(doing, topic, reason).with_source(WriteFailure::Fatal)
+            }
+            None => errors::of_write(doing, topic, code),
+        }
     }
 
     fn producer(&self) -> Result<&Arc<ThreadedProducer<SinkContext>>> {
@@ -210,13 +242,15 @@ impl KafkaSink {
     }
 }
 
-fn failed(topic: &str, code: RDKafkaErrorCode) -> Error {
-    errors::error(&format!("could not write to topic {topic}"), code)
-}
-
 impl Sink for KafkaSink {
     fn send(&self, record: OutgoingRecord) -> BoxFuture<'_, Result<Delivered>> {
         Box::pin(KafkaSink::send(self, record))
+    }
+}
+
+impl Partitions for KafkaSink {
+    fn partitions<'a>(&'a self, topic: &'a str) -> BoxFuture<'a, Result<Option<i32>>> {
+        Box::pin(self.topic_partitions(topic))
     }
 }
 

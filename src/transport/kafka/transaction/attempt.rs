@@ -313,7 +313,7 @@ fn blame(refused: Refused, work: &Transaction, reports: &Reports) -> Failure {
 }
 
 fn unwritten(record: &OutgoingRecord, code: Code) -> Error {
-    errors::error(&format!("could not write to topic {}", record.topic), code)
+    errors::of_write("could not write to", &record.topic, code)
 }
 
 fn requires_abort(cause: &KafkaError) -> bool {

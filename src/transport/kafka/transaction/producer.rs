@@ -204,9 +204,9 @@ impl TransactionalProducer {
                 continue;
             }
             let refused = |error, record| Err(TransactionError::Aborted { error, record });
-            let doing = format!("could not write to topic {}", record.topic);
+            let error = |code| errors::of_write("could not write to", &record.topic, code);
             if record.topic.is_empty() || record.topic.contains('\0') {
-                return refused(errors::error(&doing, Code::InvalidTopic), Some(index));
+                return refused(error(Code::InvalidTopic), Some(index));
             }
             let left = until.saturating_duration_since(Instant::now()).max(AGAIN);
             match self.look_up(&record.topic, left) {
@@ -217,10 +217,10 @@ impl TransactionalProducer {
                     self.topics.insert(record.topic.clone(), count);
                 }
                 Ok(_) => {
-                    return refused(errors::error(&doing, Code::UnknownPartition), Some(index));
+                    return refused(error(Code::UnknownPartition), Some(index));
                 }
                 Err((code, of_topic)) => {
-                    return refused(errors::error(&doing, code), of_topic.then_some(index));
+                    return refused(error(code), of_topic.then_some(index));
                 }
             }
         }
