@@ -80,8 +80,6 @@ impl IdSource {
     /// A fresh id: 48 bits of `now` (milliseconds since the epoch), a counter, the instance; as 22
     /// characters that sort as the bits do.
     pub fn next(&self, now: i64) -> DelayId {
-        const DIGITS: &[u8; 64] =
-            b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
         let time = (now.max(0) as u128) & 0xffff_ffff_ffff;
         let count = u128::from(self.made.fetch_add(1, Ordering::Relaxed));
         let bits = (time << 80) | (count << 48) | u128::from(self.instance);
@@ -92,7 +90,25 @@ impl IdSource {
             .collect();
         DelayId(Arc::from(text))
     }
+
+    /// The 48 bits of time in an id as a source makes it, whoever made it.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn time_in(id: &DelayId) -> Option<i64> {
+        let digits = id.0.as_bytes();
+        if digits.len() != 22 {
+            return None;
+        }
+        // The time ends two bits before the end of the ninth digit; the first has but two bits.
+        let mut bits = 0_i64;
+        for digit in digits.iter().take(9) {
+            bits = (bits << 6) | i64::try_from(DIGITS.binary_search(digit).ok()?).ok()?;
+        }
+        Some((bits >> 2) & 0xffff_ffff_ffff)
+    }
 }
+
+/// The digits of an id, in the order of their bytes.
+const DIGITS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 
 /// When a record is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

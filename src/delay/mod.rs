@@ -23,6 +23,8 @@ pub mod wheel;
 pub mod wire;
 pub mod worker;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
 #[cfg(feature = "redis")]
 pub mod redis;
 

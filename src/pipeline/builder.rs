@@ -271,7 +271,10 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
         let group = client.get("group.id").unwrap_or_default();
         let retries = match (self.retry_sink, &self.settings.worker.policy.delay) {
-            (Some(sink), Some(_)) => Some(Retries::new(sink, group, &[])?),
+            (Some(sink), Some(_)) => {
+                let dialects = &self.settings.dead_letter_dialects;
+                Some(Retries::new(sink, group, dialects)?)
+            }
             (None, None) => None,
             (Some(_), None) => {
                 return Err(Error::config(

@@ -44,6 +44,7 @@ mod settle;
 #[cfg(feature = "kafka")]
 mod signals;
 mod source;
+mod staging;
 mod state;
 mod too_large;
 mod verdict;
@@ -85,6 +86,7 @@ pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
+pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use too_large::TooLarge;
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};

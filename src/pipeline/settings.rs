@@ -3,10 +3,11 @@
 use super::drive::{Attempts, DEFAULT_ATTEMPTS};
 use super::parts::WorkerSettings;
 use super::queue::Order;
+use super::too_large::TooLarge;
 use super::verdict::{Limits, OnExhausted, Policy, Ratio};
 use crate::backoff::{Exponential, List, SharedBackoff};
 use crate::config::{Configuration, KeySpec, MAX_MILLIS, Node, SectionSpec};
-use crate::dead_letter::DEFAULT_DESTINATION;
+use crate::dead_letter::{DEFAULT_DESTINATION, Dialect, TimestampPolicy};
 use crate::properties::Report;
 use crate::transport::Settings;
 use std::time::Duration;
@@ -101,6 +102,25 @@ const KEYS: &[KeySpec] = &[
         "Where records go that failed; `${topic}` and `${group}` stand for their names.",
     )
     .or(DEFAULT_DESTINATION),
+    KeySpec::new(
+        "dead.letter.dialects",
+        "names",
+        "Which headers tell what happened, separated by commas: `kafka-chain`, `spring`, `connect`, \
+         `streams`, `smallrye`, `share-group`, `cloudevents`.",
+    )
+    .or("kafka-chain"),
+    KeySpec::new(
+        "dead.letter.timestamp",
+        "`publish` or `source`",
+        "The timestamp of a dead letter: when it is written, or the record's own. Without it \
+         `publish`, but `source` where all dialects are `connect` and `streams`.",
+    ),
+    KeySpec::new(
+        "dead.letter.too.large",
+        "`pause` or `stop`",
+        "What becomes of a record whose dead letter is too large for its topic even without its value.",
+    )
+    .or("pause"),
     KeySpec::new(
         "dead.letter.limit.exhausted",
         "whole number",
@@ -201,6 +221,12 @@ pub struct PipelineSettings {
     pub handler_timeout: Option<Duration>,
     /// The template of the dead-letter topic.
     pub dead_letter_topic: String,
+    /// The dialects of the headers of dead letters, in this order.
+    pub dead_letter_dialects: Vec<Dialect>,
+    /// The timestamp of dead letters; unless said, it follows from the dialects.
+    pub dead_letter_timestamp: Option<TimestampPolicy>,
+    /// What becomes of a record whose dead letter fits in no way.
+    pub dead_letter_too_large: TooLarge,
     /// The delays of `retry.topics`, in turn; none without it.
     pub retry_topics: Vec<Duration>,
     /// A record in flight for longer is told of as a stall.
@@ -243,6 +269,12 @@ impl PipelineSettings {
         let handler_timeout = node.millis("handler.timeout.ms");
         let ignore = node.matcher("ignore");
         let dead_letter_topic = node.text("dead.letter.topic");
+        let dialects = read_dialects(node);
+        let timestamp = match node.is_set("dead.letter.timestamp") {
+            true => choice(node, "dead.letter.timestamp", TimestampPolicy::from_name).map(Some),
+            false => Some(None),
+        };
+        let too_large = choice(node, "dead.letter.too.large", TooLarge::from_name);
         let limit = "a whole number";
         let exhausted = node.parse::<u32>("dead.letter.limit.exhausted", limit, |_| true);
         let consecutive = node.parse::<u32>("dead.letter.limit.consecutive", limit, |_| true);
@@ -291,6 +323,9 @@ impl PipelineSettings {
             stop_timeout: stop_timeout??,
             handler_timeout: handler_timeout?,
             dead_letter_topic: dead_letter_topic?,
+            dead_letter_dialects: dialects?,
+            dead_letter_timestamp: timestamp?,
+            dead_letter_too_large: too_large?,
             retry_topics: retries?.map_or_else(Vec::new, |retries| retries.topics),
             stall_warn: stall_warn??,
             producer: Settings::new(),
@@ -307,6 +342,15 @@ fn choice<T>(node: &mut Node<'_, '_>, key: &str, named: impl Fn(&str) -> Option<
         node.problem(key, format!("`{text}` is not {what}"));
     }
     found
+}
+
+fn read_dialects(node: &mut Node<'_, '_>) -> Option<Vec<Dialect>> {
+    let key = "dead.letter.dialects";
+    let names = node.text(key)?;
+    let dialects = Dialect::list(&names);
+    dialects
+        .map_err(|error| node.problem(key, error.message().to_owned()))
+        .ok()
 }
 
 /// What the keys of retries say.

@@ -178,6 +178,7 @@ where
         if let Some(mark) = self.offsets.mark() {
             self.mark.raise(mark);
         }
+        self.mark.set_oldest(self.offsets.oldest());
     }
 
     /// Tells of pauses, and lets go of what is held once there is none.

@@ -83,7 +83,7 @@ impl Line {
     ) -> Result<Sending> {
         let began = Instant::now();
         let fresh = self.known().filter(|known| began < known.until);
-        // Unconstrained: a task that has used up its budget would not get in line.
+        // Unconstrained: a task that has used up its budget would have to wait though it is its turn.
         let turn = unconstrained(self.turn.lock()).await;
         let partitions = match fresh {
             Some(known) => Some(known.partitions),

@@ -5,13 +5,14 @@ use super::producer::{PipelineProducer, is_of_batch};
 use super::settings::DeadLetterSettings;
 use crate::answer::BoxFuture;
 use crate::clock::{Clock, SystemClock};
-use crate::dead_letter::{DeadLetters, GivenUp, Rung, check_destination, partition};
+use crate::dead_letter::{DeadLetters, GivenUp, Retried, Rung, check_destination, partition};
 use crate::error::{Error, Result};
 use crate::pipeline::source::{Failed, Origin, Written};
 use crate::pipeline::too_large::TooLarge;
-use crate::record::OutgoingRecord;
+use crate::record::{OutgoingRecord, OwnedRecord};
 use crate::status::{ErrorKind, Status};
 use crate::transport::WriteFailure;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,7 +61,8 @@ impl DeadLetterWriter {
     }
 
     /// Has `route` choose the topic; where it says none the template does. It is called once for each
-    /// try. A name that Kafka does not take, or the topic the record came from, stops the pipeline.
+    /// try, and sees a record that came again as it was consumed first. A name that Kafka does not
+    /// take, or the topic the record came from, stops the pipeline.
     #[must_use]
     pub fn route(
         mut self,
@@ -85,6 +87,7 @@ impl DeadLetterWriter {
     /// Writes the dead letter of `failed`. The first poll puts it into the queue, or into the line of
     /// those that wait until its topic is found: letters are written in the order of their first polls.
     ///
+    /// A record that came again through a topic of retries is given up where it was consumed first.
     /// To the partition of the source's number where its topic has it, else the key decides. One that
     /// is too large goes again alone, then shortened, then without its value; see [`Rung`].
     ///
@@ -102,7 +105,7 @@ impl DeadLetterWriter {
     /// # Errors
     /// Kind Config, when there is none; see [`destination`](crate::dead_letter::destination).
     pub fn topic(&self, failed: &Failed) -> Result<String> {
-        self.inner.topic(failed)
+        self.inner.topic(failed, &as_first_consumed(failed))
     }
 
     /// As much as `rung` says of the dead letter of `failed`, given up now. The partition is left
@@ -111,20 +114,22 @@ impl DeadLetterWriter {
     /// # Errors
     /// Those of [`topic`](Self::topic).
     pub fn rung(&self, failed: &Failed, rung: Rung) -> Result<OutgoingRecord> {
-        let (topic, now) = (self.inner.topic(failed)?, self.inner.clock.now());
-        let letters = &self.inner.letters;
-        Ok(letters.rung_to(topic, &given_up(failed), rung, now))
+        let first = as_first_consumed(failed);
+        let topic = self.inner.topic(failed, &first)?;
+        let (letters, now) = (&self.inner.letters, self.inner.clock.now());
+        Ok(letters.rung_to(topic, &given_up(&first), rung, now))
     }
 }
 
 impl Inner {
     async fn write(&self, failed: &Failed) -> Written {
-        let topic = match self.topic(failed) {
+        let first = as_first_consumed(failed);
+        let topic = match self.topic(failed, &first) {
             Ok(topic) => topic,
             Err(error) => return Written::Refused(error),
         };
         let line = self.producer.line(&topic);
-        let (given, now) = (given_up(failed), self.clock.now());
+        let (given, now) = (given_up(&first), self.clock.now());
         let make = |rung, partitions| {
             let mut record = self.letters.rung_to(topic.clone(), &given, rung, now);
             record.partition = partition(given.record.partition, Some(partitions));
@@ -189,13 +194,36 @@ impl Inner {
         }
     }
 
-    fn topic(&self, failed: &Failed) -> Result<String> {
-        let source = failed.record.topic.as_str();
-        match self.route.as_ref().and_then(|route| route(failed)) {
-            Some(topic) => check_destination(&topic, source).map(|()| topic),
-            None => self.letters.topic_of(source),
-        }
+    fn topic(&self, failed: &Failed, first: &Failed) -> Result<String> {
+        let topic = match self.route.as_ref().and_then(|route| route(first)) {
+            Some(topic) => {
+                check_destination(&topic, &first.record.topic)?;
+                topic
+            }
+            None => self.letters.topic_of(&first.record.topic)?,
+        };
+        // Where it came from just now may be a topic of retries.
+        check_destination(&topic, &failed.record.topic)?;
+        Ok(topic)
     }
+}
+
+fn as_first_consumed(failed: &Failed) -> Cow<'_, Failed> {
+    let Some(first) = Retried::of(&failed.record.as_record()) else {
+        return Cow::Borrowed(failed);
+    };
+    let timestamp = first.first_timestamp();
+    Cow::Owned(Failed {
+        attempts: failed.attempts.max(first.attempt),
+        record: Arc::new(OwnedRecord {
+            topic: first.topic,
+            partition: first.partition,
+            offset: first.offset,
+            timestamp,
+            ..OwnedRecord::clone(&failed.record)
+        }),
+        ..failed.clone()
+    })
 }
 
 fn given_up(failed: &Failed) -> GivenUp<'_> {
