@@ -257,3 +257,23 @@ async fn a_dead_broker_stops_neither_polling_nor_closing() {
     let results = timeout(Duration::from_secs(20), closing).await.unwrap();
     assert!(results[0].is_err());
 }
+
+/// FC-070: the end of a partition, once seen, is where fetching goes on after a pause. (librdkafka's
+/// own pause at each rebalance is the same.)
+#[tokio::test]
+async fn what_comes_after_an_end_that_was_seen_survives_a_pause() {
+    let rig = rig("ends", 1);
+    fill(&rig.sink, "ends", 0, 5).await;
+    let mut consumer = start(&rig.settings("ends", EAGER), "ends");
+    let mut owned = assigned(&mut consumer).await.remove(0);
+    let handle = consumer.handle();
+    assert_eq!(take(&mut owned.reader, 5).await, [0, 1, 2, 3, 4]);
+    let none = timeout(Duration::from_millis(700), owned.reader.next_batch(1)).await;
+    assert!(none.is_err(), "the end is reached");
+
+    assert!(handle.pause(&owned.partition, true).await.unwrap());
+    fill(&rig.sink, "ends", 0, 2).await;
+    assert!(handle.pause(&owned.partition, false).await.unwrap());
+    assert_eq!(take(&mut owned.reader, 2).await, [5, 6]);
+    consumer.close(Vec::new(), PATIENCE).await;
+}

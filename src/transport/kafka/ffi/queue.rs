@@ -19,6 +19,10 @@ pub(in crate::transport::kafka) struct PartitionQueue {
     queue: NonNull<sys::rd_kafka_queue_t>,
     /// What the wake-up is given: it must be there until that is taken away.
     _wake: Arc<Notify>,
+    /// `consumer`'s.
+    client: NonNull<sys::rd_kafka_t>,
+    topic: CString,
+    partition: i32,
     /// Last: the consumer must outlive its queue.
     consumer: Arc<dyn Any + Send + Sync>,
 }
@@ -40,11 +44,12 @@ impl PartitionQueue {
         wake: Arc<Notify>,
     ) -> Option<Self> {
         let topic = CString::new(topic).ok()?;
-        let client = consumer.get()?.client().native_ptr();
+        let client = NonNull::new(consumer.get()?.client().native_ptr())?;
         // SAFETY: the client is alive and the name is copied; the queue is ours to destroy. The
         // wake-up is given a pointer that `_wake` keeps valid until drop has taken it away.
         unsafe {
-            let queue = sys::rd_kafka_queue_get_partition(client, topic.as_ptr(), partition);
+            let queue =
+                sys::rd_kafka_queue_get_partition(client.as_ptr(), topic.as_ptr(), partition);
             let queue = NonNull::new(queue)?;
             sys::rd_kafka_queue_forward(queue.as_ptr(), null_mut());
             let opaque = Arc::as_ptr(&wake).cast_mut().cast::<c_void>();
@@ -52,6 +57,9 @@ impl PartitionQueue {
             Some(PartitionQueue {
                 queue,
                 _wake: wake,
+                client,
+                topic,
+                partition,
                 consumer: Arc::clone(consumer) as Arc<dyn Any + Send + Sync>,
             })
         }
@@ -60,6 +68,10 @@ impl PartitionQueue {
     /// Gives `each` what is there now, `max` at most; an error comes with its offset, which at the
     /// end of the partition is the next one. Never waits. Answers how much that was: less
     /// than `max` means that the queue was seen empty.
+    ///
+    /// With `enable.partition.eof` there is to be no pause and no rebalance: taken from here, an end
+    /// counts as a record in librdkafka's position, from which it goes on after either, so that the
+    /// next record is skipped.
     pub(in crate::transport::kafka) fn take(
         &self,
         max: usize,
@@ -96,6 +108,25 @@ impl PartitionQueue {
             }
         }
         count
+    }
+
+    /// Behind what was taken, records and the markers of transactions; none before the first.
+    pub(in crate::transport::kafka) fn position(&self) -> Option<i64> {
+        // SAFETY: the client is alive as long as `consumer`, and the list and its one element, ours
+        // alone, until it is destroyed.
+        unsafe {
+            let list = NonNull::new(sys::rd_kafka_topic_partition_list_new(1))?;
+            let element = sys::rd_kafka_topic_partition_list_add(
+                list.as_ptr(),
+                self.topic.as_ptr(),
+                self.partition,
+            );
+            let code = sys::rd_kafka_position(self.client.as_ptr(), list.as_ptr());
+            let offset = (*element).offset;
+            sys::rd_kafka_topic_partition_list_destroy(list.as_ptr());
+            // librdkafka's sentinels are negative.
+            (super::checked(code).is_ok() && offset >= 0).then_some(offset)
+        }
     }
 }
 

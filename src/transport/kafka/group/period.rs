@@ -80,8 +80,6 @@ struct Reading {
     /// inside librdkafka the queue of both is the same.
     queue: Option<PartitionQueue>,
     next: NextOffset,
-    /// The end that was reached and not told yet.
-    end: Option<i64>,
 }
 
 /// How far a partition was read.
@@ -89,8 +87,8 @@ struct Reading {
 pub enum ReadTo {
     /// Records were added.
     Records,
-    /// None is there, and none below this offset comes any more: the end of what can be read, the
-    /// markers of transactions passed.
+    /// None is there, and none below this offset comes any more: markers of transactions were
+    /// passed.
     End(i64),
 }
 
@@ -107,6 +105,13 @@ impl NextOffset {
             self.0 = offset.saturating_add(1);
         }
         new
+    }
+
+    /// Where reading is, unless that is known already.
+    fn passes(&mut self, position: i64) -> bool {
+        let on = position > self.0;
+        self.0 = self.0.max(position);
+        on
     }
 }
 
@@ -126,7 +131,6 @@ impl Period {
             reading: Mutex::new(Reading {
                 queue: Some(queue),
                 next: NextOffset::default(),
-                end: None,
             }),
             wake,
             errors: Arc::clone(errors),
@@ -147,7 +151,7 @@ impl Period {
         let max = max.clamp(1, LARGEST_BATCH);
         let before = records.len();
         let mut reading = lock(&self.reading);
-        let Reading { queue, next, end } = &mut *reading;
+        let Reading { queue, next } = &mut *reading;
         let queue = queue.as_ref()?;
         // Stale entries are skipped without a place in the batch, so an empty one with a full
         // count is all that must be asked again.
@@ -158,7 +162,6 @@ impl Period {
                         records.push(KafkaRecord(message));
                     }
                 }
-                Err((RDKafkaErrorCode::PartitionEOF, offset)) => *end = Some(offset),
                 Err((code, _)) => {
                     self.errors.put(&self.owned, code);
                     self.bell.ring();
@@ -168,7 +171,8 @@ impl Period {
                 return Some(Some(ReadTo::Records));
             }
             if taken < max {
-                return Some(end.take().map(ReadTo::End));
+                let position = queue.position().filter(|position| next.passes(*position));
+                return Some(position.map(ReadTo::End));
             }
         }
     }
@@ -213,7 +217,7 @@ impl PartitionReader {
     }
 
     /// [`next_batch`](Self::next_batch) for who polls: adds the next records to `into`, or tells
-    /// that the end was reached, each end once. `None` when the ownership ends.
+    /// that the markers of transactions were passed, once each time. `None` when the ownership ends.
     pub fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -305,5 +309,15 @@ mod tests {
             .filter(|offset| next.accepts(*offset))
             .collect();
         assert_eq!(given, [3, 4, 7, 8, 12, i64::MAX]);
+    }
+
+    #[test]
+    fn markers_that_were_passed_are_told_once_and_a_record_is_none() {
+        let mut next = NextOffset::default();
+        assert!(next.accepts(4));
+        assert!(!next.passes(5), "behind the record");
+        assert!(next.passes(6));
+        assert!(!next.passes(6) && !next.passes(3));
+        assert!(!next.accepts(5) && next.accepts(6));
     }
 }

@@ -6,8 +6,8 @@ use crate::transport::Settings;
 /// `settings` with our defaults for a consumer that reads partitions in batches.
 ///
 /// Always, whatever was set: `enable.auto.offset.store=false` and `enable.auto.commit=false`, for
-/// only what the caller says is done is committed; `enable.partition.eof=true`, for an end may lie
-/// behind markers of transactions, which nothing else tells of. Unless set: `auto.offset.reset=earliest`
+/// only what the caller says is done is committed; `enable.partition.eof=false`, for ends that are read
+/// in batches shift the position from which librdkafka goes on after a pause. Unless set: `auto.offset.reset=earliest`
 /// (librdkafka's own default skips records), `allow.auto.create.topics=false`,
 /// `reconnect.backoff.max.ms=1000` (the Java client's), `statistics.interval.ms=5000` (for the
 /// lag). Session, heartbeat and assignor keys are left alone: `group.protocol=consumer` (KIP-848)
@@ -35,7 +35,7 @@ pub fn group_settings(settings: &Settings) -> Result<Settings> {
     settings
         .set("enable.auto.offset.store", "false")
         .set("enable.auto.commit", "false")
-        .set("enable.partition.eof", "true")
+        .set("enable.partition.eof", "false")
         .set_default("auto.offset.reset", "earliest")
         .set_default("allow.auto.create.topics", "false")
         .set_default("reconnect.backoff.max.ms", "1000")
