@@ -8,7 +8,10 @@ mod real;
 
 use group::{PATIENCE, assigned, churn, fill, settings, start, take};
 use kafka_chain::transport::Settings;
-use kafka_chain::transport::kafka::{Commit, KafkaSink, NewTopic, create_topics};
+use kafka_chain::transport::kafka::{Commit, KafkaSink, NewTopic, ReadTo, create_topics};
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use std::future::poll_fn;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -128,4 +131,66 @@ async fn offsets_and_pauses_hold_on_a_real_broker() {
     starts.sort();
     assert_eq!(starts, [None, Some(4), Some(4), Some(4), Some(4), Some(4)]);
     second.close(Vec::new(), PATIENCE).await;
+}
+
+/// FC-058: markers of transactions at the end are passed, and leave no lag.
+#[tokio::test]
+async fn the_markers_of_transactions_are_passed() {
+    let Some(rig) = rig("markers").await else {
+        return;
+    };
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", &rig.servers)
+        .set("transactional.id", &rig.topic)
+        .create()
+        .unwrap();
+    producer.init_transactions(PATIENCE).unwrap();
+    for commits in [true, false] {
+        producer.begin_transaction().unwrap();
+        for _ in 0..3 {
+            let record = BaseRecord::<(), str>::to(&rig.topic).partition(0);
+            producer.send(record.payload("one")).unwrap();
+        }
+        producer.flush(PATIENCE).unwrap();
+        match commits {
+            true => producer.commit_transaction(PATIENCE).unwrap(),
+            false => producer.abort_transaction(PATIENCE).unwrap(),
+        }
+    }
+    let settings = rig.settings(&[
+        ("session.timeout.ms", "6000"),
+        ("statistics.interval.ms", "100"),
+    ]);
+    let mut consumer = start(&settings, &rig.topic);
+    let mut partitions = assigned(&mut consumer).await;
+    let mut first = partitions.swap_remove(
+        partitions
+            .iter()
+            .position(|assigned| assigned.partition.partition == 0)
+            .unwrap(),
+    );
+    let mut offsets = Vec::new();
+    let mut ends = Vec::new();
+    // Three records, a marker, three that were aborted, their marker.
+    while ends.last() != Some(&8) {
+        let mut records = Vec::new();
+        let next = poll_fn(|cx| first.reader.poll_take(cx, 10, &mut records));
+        match timeout(PATIENCE, next).await.unwrap().unwrap() {
+            ReadTo::Records => offsets.extend(records.iter().map(|r| r.record().offset)),
+            ReadTo::End(offset) => ends.push(offset),
+        }
+    }
+    assert_eq!(offsets, [0, 1, 2]);
+    let handle = consumer.handle();
+    let no_lag = async {
+        while !handle
+            .lags()
+            .iter()
+            .any(|lag| (lag.partition, lag.lag) == (0, 0))
+        {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, no_lag).await.unwrap();
+    consumer.close(Vec::new(), PATIENCE).await;
 }
