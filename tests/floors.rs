@@ -11,8 +11,8 @@ fn floor(path: &str) -> u8 {
     let (first, rest) = (parts.next().unwrap_or(""), parts.next());
     match (first, rest) {
         ("lib" | "builtin", _) => 7,
-        ("forwarder" | "scheduler", _) => 6,
-        ("pipeline" | "redrive", _) => 5,
+        ("forwarder" | "redrive" | "scheduler", _) => 6,
+        ("pipeline", _) => 5,
         // In a plug-in folder `mod.rs` is the contract and its files are parts.
         ("backoff" | "delay" | "transport", None) => 2,
         ("decorators" | "codecs" | "backoff" | "dead_letter" | "delay" | "transport", _) => 4,
