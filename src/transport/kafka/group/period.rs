@@ -80,6 +80,36 @@ struct Reading {
     /// inside librdkafka the queue of both is the same.
     queue: Option<PartitionQueue>,
     next: NextOffset,
+    /// Positions that say nothing: an earlier ownership's, and the one after the latest error.
+    not_ours: Option<i64>,
+    after_error: Option<i64>,
+}
+
+impl Reading {
+    /// Up to where nothing comes any more, if that is news.
+    fn passed(&mut self) -> Option<i64> {
+        let position = self.queue.as_mut()?.position();
+        if position == self.not_ours || position == self.after_error {
+            return None;
+        }
+        position.filter(|position| self.next.skip_to(*position))
+    }
+
+    /// After an error librdkafka would go on one record too far.
+    fn mend_position(&mut self, offset: i64, code: RDKafkaErrorCode) {
+        self.after_error = self.after_error.max(Some(offset.saturating_add(1)));
+        // What cannot be read is passed over.
+        let passed = matches!(
+            code,
+            RDKafkaErrorCode::BadMessage
+                | RDKafkaErrorCode::BadCompression
+                | RDKafkaErrorCode::NotImplemented
+        );
+        let behind = offset >= 0 && self.next.0 <= offset;
+        if let Some(queue) = self.queue.as_mut().filter(|_| behind && !passed) {
+            queue.seek(offset);
+        }
+    }
 }
 
 /// How far a partition was read.
@@ -87,8 +117,8 @@ struct Reading {
 pub enum ReadTo {
     /// Records were added.
     Records,
-    /// None is there, and none below this offset comes any more: markers of transactions were
-    /// passed.
+    /// None is there, and none below this offset comes any more: markers of transactions, and
+    /// records of aborted ones, were passed.
     End(i64),
 }
 
@@ -107,11 +137,11 @@ impl NextOffset {
         new
     }
 
-    /// Where reading is, unless that is known already.
-    fn passes(&mut self, position: i64) -> bool {
-        let on = position > self.0;
-        self.0 = self.0.max(position);
-        on
+    /// Gives nothing below `offset` any more; whether that is news.
+    fn skip_to(&mut self, offset: i64) -> bool {
+        let new = offset > self.0;
+        self.0 = self.0.max(offset);
+        new
     }
 }
 
@@ -123,14 +153,17 @@ impl Period {
         bell: &Arc<Bell>,
     ) -> Option<Arc<Self>> {
         let wake = Arc::new(Notify::new());
-        let queue =
+        let mut queue =
             PartitionQueue::open(consumer, &owned.topic, owned.partition, Arc::clone(&wake))?;
+        let not_ours = queue.position();
         Some(Arc::new(Period {
             owned,
             paused: AtomicBool::new(false),
             reading: Mutex::new(Reading {
                 queue: Some(queue),
                 next: NextOffset::default(),
+                not_ours,
+                after_error: None,
             }),
             wake,
             errors: Arc::clone(errors),
@@ -151,30 +184,32 @@ impl Period {
         let max = max.clamp(1, LARGEST_BATCH);
         let before = records.len();
         let mut reading = lock(&self.reading);
-        let Reading { queue, next } = &mut *reading;
-        let queue = queue.as_ref()?;
+        let mut failed = None;
         // Stale entries are skipped without a place in the batch, so an empty one with a full
         // count is all that must be asked again.
-        loop {
-            let taken = queue.take(max, |item| match item {
+        let read = loop {
+            let Reading { queue, next, .. } = &mut *reading;
+            let taken = queue.as_ref()?.take(max, |item| match item {
                 Ok(message) => {
                     if next.accepts(message.offset()) {
                         records.push(KafkaRecord(message));
                     }
                 }
-                Err((code, _)) => {
-                    self.errors.put(&self.owned, code);
-                    self.bell.ring();
-                }
+                Err((code, offset)) => failed = Some((code, offset)),
             });
+            if let Some((code, offset)) = failed.take() {
+                reading.mend_position(offset, code);
+                self.errors.put(&self.owned, code);
+                self.bell.ring();
+            }
             if records.len() > before {
-                return Some(Some(ReadTo::Records));
+                break Some(ReadTo::Records);
             }
             if taken < max {
-                let position = queue.position().filter(|position| next.passes(*position));
-                return Some(position.map(ReadTo::End));
+                break reading.passed().map(ReadTo::End);
             }
-        }
+        };
+        Some(read)
     }
 }
 
@@ -217,7 +252,7 @@ impl PartitionReader {
     }
 
     /// [`next_batch`](Self::next_batch) for who polls: adds the next records to `into`, or tells
-    /// that the markers of transactions were passed, once each time. `None` when the ownership ends.
+    /// that offsets without a record were passed, each once. `None` when the ownership ends.
     pub fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -312,12 +347,15 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_were_passed_are_told_once_and_a_record_is_none() {
+    fn what_was_passed_is_news_once_and_only_forwards() {
         let mut next = NextOffset::default();
-        assert!(next.accepts(4));
-        assert!(!next.passes(5), "behind the record");
-        assert!(next.passes(6));
-        assert!(!next.passes(6) && !next.passes(3));
-        assert!(!next.accepts(5) && next.accepts(6));
+        assert!(next.accepts(3));
+        let news: Vec<i64> = [4, 3, 6, 6, 5, 9]
+            .into_iter()
+            .filter(|offset| next.skip_to(*offset))
+            .collect();
+        assert_eq!(news, [6, 9]);
+        assert!(!next.accepts(8));
+        assert!(next.accepts(9));
     }
 }
