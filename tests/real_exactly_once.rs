@@ -113,7 +113,7 @@ impl Rig {
             .handler(handle_with(
                 move |value: String, context: &HandlerContext<'_>| {
                     let id: usize = value.split(' ').next().unwrap().parse().unwrap();
-                    let dead = id % 7 == 0;
+                    let dead = id.is_multiple_of(7);
                     if !dead {
                         context.send(record(&outputs, id, &value));
                         context.send(record(&outputs, id, &format!("{value}+")));
