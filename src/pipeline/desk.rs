@@ -57,7 +57,7 @@ impl Desk for KafkaDesk {
         wait: Duration,
     ) -> BoxFuture<'static, Written> {
         match &self.retries {
-            Some(retries) => retries.delay(failed, wait),
+            Some(retries) => retries.delay(self.writer.producer(), failed, wait),
             None => Box::pin(std::future::ready(Written::Refused(Error::config(
                 "the policy delays records, but there is no delay sink",
             )))),

@@ -157,12 +157,14 @@ const KEYS: &[KeySpec] = &[
         "retry.topics",
         "delays",
         "Puts a record that its handler could not handle aside, in a topic for each of these delays in \
-         turn, such as `5s,1m,10m`; it comes back through `${topic}.${group}.retry`.",
+         turn, such as `5s,1m,10m`: `${topic}.${group}.retry.5s`. The pipeline consumes them itself, \
+         and handles each record when it is due.",
     ),
     KeySpec::new(
         "retry.delay",
         KeySpec::BACKOFF,
-        "The same with the waits of a backoff, for a delay sink of the application's.",
+        "The same with the waits of a backoff and a delay sink of the application's; it comes back through \
+         `${topic}.${group}.retry`.",
     ),
     KeySpec::new(
         "retry.order",
@@ -238,8 +240,8 @@ pub struct PipelineSettings {
     pub dead_letter_timestamp: Option<TimestampPolicy>,
     /// What becomes of a record whose dead letter fits in no way.
     pub dead_letter_too_large: TooLarge,
-    /// The delays of `retry.topics`, in turn; none without it.
-    pub retry_topics: Vec<Duration>,
+    /// The delays of `retry.topics`, in turn, as they are written; none without it.
+    pub retry_topics: Vec<(String, Duration)>,
     /// A record in flight for longer is told of as a stall.
     pub stall_warn: Duration,
     /// Settings of the producer of dead letters and outputs, beside those it inherits.
@@ -374,7 +376,7 @@ fn read_dialects(node: &mut Node<'_, '_>) -> Option<Vec<Dialect>> {
 #[derive(Clone)]
 struct RetryKeys {
     backoff: SharedBackoff,
-    topics: Vec<Duration>,
+    topics: Vec<(String, Duration)>,
 }
 
 fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
@@ -393,7 +395,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
     let mut delays = Vec::new();
     for part in text.split(',') {
         match delay(part.trim()) {
-            Some(delay) => delays.push(delay),
+            Some(delay) => delays.push((part.trim().to_owned(), delay)),
             None => {
                 let message = format!(
                     "`{}` is no delay such as 500ms, 5s, 1m, 2h or 1d",
@@ -404,7 +406,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
             }
         }
     }
-    match List::new(delays.clone()) {
+    match List::new(delays.iter().map(|(_, delay)| *delay)) {
         Ok(list) => Some(Some(RetryKeys {
             backoff: SharedBackoff::new(list),
             topics: delays,

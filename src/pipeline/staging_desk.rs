@@ -50,19 +50,21 @@ impl Desk for StagingDesk {
         })
     }
 
-    /// Put aside at once, under an id: before a crash, a rebalance or an abort that may happen twice,
-    /// and the sink keeps one of the two.
     fn delay(
         &self,
-        _: &OwnedPartition,
+        owned: &OwnedPartition,
         failed: &Failed,
         wait: Duration,
     ) -> BoxFuture<'static, Written> {
-        match &self.retries {
-            Some(retries) => retries.delay(failed, wait),
-            None => Box::pin(std::future::ready(Written::Refused(Error::config(
-                "the policy delays records, but there is no delay sink",
-            )))),
+        let none = || Error::config("the policy delays records, but retries wait nowhere");
+        let record = self.retries.as_ref().ok_or_else(none);
+        match record.and_then(|retries| retries.record(failed, wait)) {
+            Ok(record) => {
+                let offset = failed.record.offset;
+                self.transactor
+                    .stage(owned, offset, Arc::from([record]), None)
+            }
+            Err(error) => Box::pin(std::future::ready(Written::Refused(error))),
         }
     }
 
