@@ -216,7 +216,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
     /// Of kind Config, with all that is wrong.
     pub fn handler<H: Handler<R::Value>>(self, handler: H) -> Result<Pipeline<Single<R, H>>> {
         let (plan, reader) = self.plan()?;
-        let work = Single::new(reader, handler);
+        let work = Single::new(reader, handler).timing(plan.timing());
         let work = match plan.settings.handler_timeout {
             Some(limit) => work.timeout(limit),
             None => work,
@@ -252,7 +252,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             ));
         }
         let (plan, reader) = self.plan()?;
-        let work = Batch::new(reader, handler, size);
+        let work = Batch::new(reader, handler, size).timing(plan.timing());
         let work = match plan.settings.handler_timeout {
             Some(limit) => work.timeout(limit),
             None => work,
@@ -274,7 +274,6 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             return Err(Error::config(report.to_string()));
         }
         let client = group_settings(&self.client)?;
-        let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
         let group = client.get("group.id").unwrap_or_default();
         let mut settings = self.settings;
         let delays = Arc::<[_]>::from(settings.retry_topics.clone());
@@ -340,7 +339,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             settings,
             client,
             options,
-            observer,
+            observers: self.observers,
             desk,
             exactly_once,
             chains: self.chains,

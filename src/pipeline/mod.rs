@@ -29,6 +29,7 @@ mod kafka_source;
 mod ledger;
 #[cfg(feature = "kafka")]
 mod letters;
+pub mod observe;
 #[cfg(feature = "kafka")]
 mod observer;
 mod offsets;
@@ -90,7 +91,8 @@ pub use reader::{
 pub(crate) use settings::section;
 pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
-    Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
+    Destination, Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken,
+    Written,
 };
 pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};

@@ -3,6 +3,7 @@
 use super::source::Event;
 use crate::error::Error;
 use crate::transport::kafka::{CommitError, OwnedPartition};
+use std::time::Duration;
 
 /// What happens in a pipeline. Nothing of it needs an answer.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,24 @@ pub enum PipelineEvent<'a> {
         partition: &'a OwnedPartition,
         /// How many.
         records: usize,
+    },
+    /// The oldest record in flight is older than `stall.warn.ms`: told once a stall.
+    Stalled {
+        /// Its partition.
+        partition: &'a OwnedPartition,
+        /// Its offset.
+        offset: i64,
+        /// For how long it has been the oldest.
+        age: Duration,
+    },
+    /// That is over: it is finished or held, or the partition is not ours any more.
+    StallEnded {
+        /// Its partition.
+        partition: &'a OwnedPartition,
+        /// Its offset.
+        offset: i64,
+        /// For how long it was the oldest.
+        age: Duration,
     },
     /// The pipeline is told to stop.
     Stopping,

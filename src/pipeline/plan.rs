@@ -4,7 +4,8 @@ use super::builder::PipelineBuilder;
 use super::effects::Desk;
 use super::exactly_once::{ExactlyOnce, ExactlyOncePlan};
 use super::handle::PipelineHandle;
-use super::observer::PipelineObserver;
+use super::observe::{Health, Observation, Timing};
+use super::observer::Observers;
 use super::running::Running;
 use super::settings::PipelineSettings;
 use super::work::Work;
@@ -23,13 +24,22 @@ pub(super) struct Plan {
     /// The consumer's settings, our defaults included.
     pub(super) client: Settings,
     pub(super) options: GroupOptions,
-    pub(super) observer: Arc<dyn PipelineObserver>,
+    pub(super) observers: Observers,
     pub(super) desk: Arc<dyn Desk>,
     pub(super) exactly_once: Option<ExactlyOncePlan>,
     /// To be closed at the end.
     pub(super) chains: Vec<Box<dyn Component>>,
     pub(super) signals: bool,
     pub(super) handle: PipelineHandle,
+}
+
+impl Plan {
+    pub(super) fn timing(&self) -> Timing {
+        match self.settings.timing {
+            true => Timing::on(),
+            false => Timing::off(),
+        }
+    }
 }
 
 /// How a pipeline ended.
@@ -101,6 +111,11 @@ impl<W> Pipeline<W> {
         self.plan.handle.clone()
     }
 
+    /// How it is; the same as its [handle](Self::handle) tells, while it runs and after.
+    pub fn health(&self) -> Health {
+        self.plan.handle.health()
+    }
+
     /// What it goes by.
     pub fn settings(&self) -> &PipelineSettings {
         &self.plan.settings
@@ -120,17 +135,19 @@ impl<W: Work<KafkaRecord>> Pipeline<W> {
         let topics = &plan.settings.topics;
         let group = GroupConsumer::start(&plan.client, topics, &plan.options)?;
         let chains = plan.chains;
+        let (seen, limit) = (plan.handle.seen(), plan.settings.stall_warn);
+        let observation = Observation::new(seen, plan.observers, group.handle(), limit);
         let exactly_once = match plan.exactly_once {
             None => None,
             Some(staged) => {
-                let observer = Arc::clone(&plan.observer);
+                let observer = observation.observer();
                 Some(ExactlyOnce::start(staged, group.handle(), observer)?)
             }
         };
         let running = Running::new(
             plan.settings,
             plan.handle,
-            plan.observer,
+            observation,
             plan.desk,
             exactly_once,
             work,

@@ -6,6 +6,7 @@ use super::exactly_once::ExactlyOnce;
 use super::handle::{PipelineHandle, Stop, Wish};
 use super::kafka_source::KafkaPartition;
 use super::ledger::{Ledger, Mark, Ownership, TopicPartition};
+use super::observe::{Observation, PartitionGauge, TARGET};
 use super::observer::{PipelineEvent, PipelineObserver};
 use super::parts::{Ended, WorkerParts};
 use super::plan::Summary;
@@ -21,8 +22,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::{Instrument, Span, info_span};
 
 /// How much of the time to give partitions back is kept for their last commit.
 const COMMIT_SHARE: u32 = 5;
@@ -60,6 +62,7 @@ pub(super) struct Running<W> {
     users: PipelineHandle,
     wishes: watch::Receiver<Wish>,
     observer: Arc<dyn PipelineObserver>,
+    observation: Observation,
     desk: Arc<dyn Desk>,
     /// What commits, where it is not the group.
     exactly_once: Option<ExactlyOnce>,
@@ -68,7 +71,7 @@ pub(super) struct Running<W> {
     handle: GroupHandle,
     ledger: Ledger,
     owned: HashMap<TopicPartition, Owned>,
-    workers: JoinSet<(OwnedPartition, Ended)>,
+    workers: JoinSet<(OwnedPartition, PartitionGauge, Ended)>,
     giving_back: Vec<GivingBack>,
     /// At most one of the ticks, and one for each rebalance under way.
     commits: JoinSet<(Vec<Mark>, CommitResults)>,
@@ -80,6 +83,16 @@ pub(super) struct Running<W> {
 
 fn place(partition: &OwnedPartition) -> TopicPartition {
     TopicPartition::new(Arc::clone(&partition.topic), partition.partition)
+}
+
+/// What a worker does is within it, handlers included.
+fn span(partition: &OwnedPartition) -> Span {
+    let OwnedPartition {
+        topic,
+        partition,
+        ownership,
+    } = partition;
+    info_span!(target: TARGET, "partition", %topic, partition, ownership)
 }
 
 fn commit(mark: &Mark) -> Commit {
@@ -95,7 +108,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
     pub(super) fn new(
         settings: PipelineSettings,
         users: PipelineHandle,
-        observer: Arc<dyn PipelineObserver>,
+        observation: Observation,
         desk: Arc<dyn Desk>,
         exactly_once: Option<ExactlyOnce>,
         work: Arc<W>,
@@ -107,7 +120,8 @@ impl<W: Work<KafkaRecord>> Running<W> {
             settings,
             wishes: users.watch(),
             users,
-            observer,
+            observer: observation.observer(),
+            observation,
             desk,
             exactly_once,
             work,
@@ -145,7 +159,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
     /// Runs until stopped.
     pub(super) async fn run(mut self) -> Result<Summary> {
         let mut tick = interval(self.settings.commit_interval);
+        let mut look = interval(self.observation.interval());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.stopping.is_some() && self.workers.is_empty() {
                 break;
@@ -156,6 +172,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
                 Some(done) = self.commits.join_next() => self.committed(done),
                 _ = self.wishes.changed() => self.obey(),
                 _ = tick.tick() => self.tick(),
+                _ = look.tick() => self.look(),
             }
             if self.users.now() == Stop::Now {
                 return self.break_off().await;
@@ -187,6 +204,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
     fn assign(&mut self, partitions: Vec<AssignedPartition>) {
         let names: Vec<OwnedPartition> = partitions.iter().map(|a| a.partition.clone()).collect();
         self.tell(PipelineEvent::Assigned(&names));
+        self.observation.joined();
         for assigned in partitions {
             let partition = assigned.partition;
             let place = place(&partition);
@@ -195,6 +213,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
             if let Some(exactly_once) = &self.exactly_once {
                 exactly_once.assign(&partition, mark.clone());
             }
+            let gauge = self.observation.begin(&place, &mark);
             let effects = PartitionEffects {
                 partition: partition.clone(),
                 desk: Arc::clone(&self.desk),
@@ -202,10 +221,12 @@ impl<W: Work<KafkaRecord>> Running<W> {
             };
             let parts = WorkerParts {
                 source: KafkaPartition::new(assigned.reader),
+                committed: assigned.start,
                 work: Arc::clone(&self.work),
                 effects: Arc::new(effects),
                 settings: Arc::clone(&self.worker_settings),
                 mark,
+                gauge: gauge.clone(),
             };
             let (worker, control) = match worker(parts) {
                 Ok(parts) => parts,
@@ -219,8 +240,8 @@ impl<W: Work<KafkaRecord>> Running<W> {
                 control.lose();
             }
             let name = partition.clone();
-            self.workers
-                .spawn(async move { (name, worker.run().await) });
+            let working = async move { (name, gauge, worker.run().await) };
+            self.workers.spawn(working.instrument(span(&partition)));
             // An ownership that was never given back is over with this.
             let owned = Owned {
                 partition,
@@ -277,6 +298,8 @@ impl<W: Work<KafkaRecord>> Running<W> {
     fn forget(&mut self, partition: &OwnedPartition) -> Option<Mark> {
         self.current(partition)?;
         let place = place(partition);
+        self.observation
+            .gone(&place, Ownership::of(partition.ownership));
         self.owned.remove(&place);
         self.ledger.revoke(&place)
     }
@@ -284,14 +307,15 @@ impl<W: Work<KafkaRecord>> Running<W> {
     /// A worker ended.
     fn ended(
         &mut self,
-        ended: std::result::Result<(OwnedPartition, Ended), tokio::task::JoinError>,
+        ended: std::result::Result<(OwnedPartition, PartitionGauge, Ended), JoinError>,
     ) {
-        let (partition, ended) = match ended {
+        let (partition, gauge, ended) = match ended {
             Ok(ended) => ended,
             Err(gone) if gone.is_cancelled() => return,
             // Its own code contains no panic of users: a mistake of ours, and better told.
             Err(gone) => return self.fail(Error::config("a worker is gone").with_source(gone)),
         };
+        self.observation.ended(&gauge);
         match ended {
             Ended::Drained | Ended::Over | Ended::Lost => {}
             Ended::Abandoned(records) => {
@@ -348,6 +372,17 @@ impl<W: Work<KafkaRecord>> Running<W> {
         }
     }
 
+    fn look(&mut self) {
+        let due = match &self.exactly_once {
+            Some(exactly_once) => exactly_once.due().iter().map(place).collect(),
+            None => {
+                let marks = self.ledger.due().into_iter();
+                marks.map(|mark| mark.partition).collect()
+            }
+        };
+        self.observation.look(&due, self.users.is_stopping());
+    }
+
     fn tick(&mut self) {
         if let Some(warning) = self.handle.take_warning() {
             self.tell(PipelineEvent::Warning(&warning));
@@ -374,10 +409,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
         });
     }
 
-    fn committed(
-        &mut self,
-        done: std::result::Result<(Vec<Mark>, CommitResults), tokio::task::JoinError>,
-    ) {
+    fn committed(&mut self, done: std::result::Result<(Vec<Mark>, CommitResults), JoinError>) {
         let Ok((marks, results)) = done else {
             self.ticking = false;
             return;

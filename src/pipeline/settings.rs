@@ -179,6 +179,12 @@ const KEYS: &[KeySpec] = &[
         "A record in flight for longer is told of as a stall.",
     )
     .or("60000"),
+    KeySpec::new(
+        "metrics.timing",
+        "`true` or `false`",
+        "Whether the seconds of chains and handlers are measured, for some 100 ns a record.",
+    )
+    .or("false"),
 ];
 
 /// The keys of a pipeline.
@@ -244,6 +250,8 @@ pub struct PipelineSettings {
     pub retry_topics: Vec<(String, Duration)>,
     /// A record in flight for longer is told of as a stall.
     pub stall_warn: Duration,
+    /// Whether the seconds of chains and handlers are measured.
+    pub timing: bool,
     /// Settings of the producer of dead letters and outputs, beside those it inherits.
     pub producer: Settings,
 }
@@ -302,6 +310,7 @@ impl PipelineSettings {
             |n| *n > 0,
         );
         let stall_warn = node.millis("stall.warn.ms");
+        let timing = node.parse::<bool>("metrics.timing", "true or false", |_| true);
         let retries = read_retries(node);
         let (share, window) = (share?, window??);
         // What comes again later need not be held up here, unless somebody asks for that.
@@ -347,6 +356,7 @@ impl PipelineSettings {
             dead_letter_too_large: too_large?,
             retry_topics: retries?.map_or_else(Vec::new, |retries| retries.topics),
             stall_warn: stall_warn??,
+            timing: timing??,
             producer: Settings::new(),
         })
     }

@@ -5,5 +5,6 @@ mod endings;
 mod exactly_once;
 mod flowing;
 mod letters;
+mod observed;
 mod retries;
 mod support;
