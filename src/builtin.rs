@@ -11,12 +11,20 @@ use serde::de::DeserializeOwned;
 use std::any::Any;
 
 /// The keys of the consumer and its dead letters.
-const OWN_KEYS: &[OwnKey] = &[OwnKey {
-    name: "dead.letter.producer.",
-    default: None,
-    doc: "Settings of the producer of dead letters, beside those it inherits.",
-    is_client: true,
-}];
+const OWN_KEYS: &[OwnKey] = &[
+    OwnKey {
+        name: "dead.letter.producer.",
+        default: None,
+        doc: "Settings of the producer of dead letters, beside those it inherits.",
+        is_client: true,
+    },
+    OwnKey {
+        name: "delay.producer.",
+        default: None,
+        doc: "Settings of the producer of delayed records, beside those it inherits.",
+        is_client: true,
+    },
+];
 
 impl Registry {
     /// Every part of this crate under its kebab name, its Java class and KIP-873's name for it.
@@ -47,6 +55,8 @@ impl Registry {
         let registry = registry.with_type(codecs::cloudevents::spec());
         #[cfg(feature = "encryption")]
         let registry = registry.with_type(codecs::encryption::spec());
+        #[cfg(feature = "kafka")]
+        let registry = registry.with_section(crate::forwarder::section());
         #[cfg(feature = "kafka")]
         let registry = registry.with_client_keys(crate::transport::kafka::KafkaKeys);
         OWN_KEYS

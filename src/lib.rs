@@ -27,9 +27,13 @@ pub mod config;
 pub mod dead_letter;
 pub mod decorators;
 pub mod delay;
+#[cfg(feature = "kafka")]
+pub mod forwarder;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;
+#[cfg(feature = "kafka")]
+pub mod redrive;
 #[cfg(all(feature = "kafka", feature = "embedded"))]
 pub mod scheduler;
 pub mod transport;

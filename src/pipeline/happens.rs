@@ -150,5 +150,6 @@ where
                 self.effects.event(Event::Repeated { offset });
             }
         }
+        self.mark.set_oldest(self.offsets.oldest());
     }
 }

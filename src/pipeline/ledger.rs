@@ -74,7 +74,13 @@ pub struct Mark {
 #[derive(Clone, Debug)]
 pub struct MarkCell {
     ownership: Ownership,
-    offset: Arc<AtomicI64>,
+    shown: Arc<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    mark: AtomicI64,
+    oldest: AtomicI64,
 }
 
 /// No offset of Kafka's is negative.
@@ -86,15 +92,37 @@ impl MarkCell {
         self.ownership
     }
 
+    fn new(ownership: Ownership) -> Self {
+        MarkCell {
+            ownership,
+            shown: Arc::new(Shown {
+                mark: AtomicI64::new(UNMARKED),
+                oldest: AtomicI64::new(UNMARKED),
+            }),
+        }
+    }
+
     /// Raises the mark; a lower one changes nothing.
     pub fn raise(&self, offset: i64) {
-        self.offset.fetch_max(offset, Ordering::AcqRel);
+        self.shown.mark.fetch_max(offset, Ordering::AcqRel);
     }
 
     /// The mark, if there is one yet.
     pub fn get(&self) -> Option<i64> {
-        let offset = self.offset.load(Ordering::Acquire);
+        let offset = self.shown.mark.load(Ordering::Acquire);
         (offset != UNMARKED).then_some(offset)
+    }
+
+    /// Says which record is the lowest that is taken and unfinished.
+    pub(super) fn set_oldest(&self, offset: Option<i64>) {
+        let offset = offset.unwrap_or(UNMARKED);
+        self.shown.oldest.store(offset, Ordering::Release);
+    }
+
+    /// Whether nothing below `offset` is unfinished: the mark waits for this record.
+    pub fn waits_for(&self, offset: i64) -> bool {
+        let oldest = self.shown.oldest.load(Ordering::Acquire);
+        oldest != UNMARKED && offset <= oldest
     }
 }
 
@@ -143,10 +171,7 @@ impl Ledger {
     /// The same in a period that somebody else numbered, by numbers that rise.
     pub fn assign_as(&mut self, partition: TopicPartition, ownership: Ownership) -> MarkCell {
         self.given = self.given.max(ownership.0);
-        let cell = MarkCell {
-            ownership,
-            offset: Arc::new(AtomicI64::new(UNMARKED)),
-        };
+        let cell = MarkCell::new(ownership);
         let owned = Owned {
             cell: cell.clone(),
             committed: None,

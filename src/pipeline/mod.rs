@@ -17,6 +17,8 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+#[cfg(feature = "kafka")]
+mod exactly_once;
 mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
@@ -44,8 +46,13 @@ mod settle;
 #[cfg(feature = "kafka")]
 mod signals;
 mod source;
+mod staging;
+#[cfg(feature = "kafka")]
+mod staging_desk;
 mod state;
 mod too_large;
+#[cfg(feature = "kafka")]
+mod transactor;
 mod verdict;
 mod work;
 mod worker;
@@ -85,6 +92,7 @@ pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
     Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
 };
+pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use too_large::TooLarge;
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};

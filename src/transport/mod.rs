@@ -8,12 +8,14 @@ mod java_values;
 mod partitioner;
 mod settings;
 mod topic_name;
+mod transactions;
 mod write_failure;
 
 pub use java_keys::{JAVA_KEYS, JavaKey, java_key};
 pub use partitioner::{Partitions, partition_of};
 pub use settings::{Settings, producer_settings};
 pub use topic_name::{MAX_TOPIC_NAME, check_topic_name};
+pub use transactions::TransactionError;
 pub use write_failure::WriteFailure;
 
 use crate::answer::BoxFuture;

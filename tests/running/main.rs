@@ -3,5 +3,6 @@
 
 mod endings;
 mod flowing;
+mod letters;
 mod retries;
 mod support;

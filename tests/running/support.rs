@@ -36,6 +36,10 @@ impl Rig {
         }
     }
 
+    pub(crate) fn create(&self, topic: &str) {
+        self.broker.create_topic(topic, PARTITIONS).unwrap();
+    }
+
     pub(crate) fn servers(&self) -> String {
         self.broker.bootstrap_servers().to_owned()
     }

@@ -1,10 +1,12 @@
-//! Creating topics.
+//! Creating topics, and asking for their settings.
 
 use super::errors;
 use super::properties::client_config;
-use crate::error::Result;
-use crate::transport::Settings;
-use rdkafka::admin::{self, AdminClient, AdminOptions, TopicReplication};
+use crate::error::{Error, Result};
+use crate::transport::{Settings, producer_settings};
+use rdkafka::admin::{
+    self, AdminClient, AdminOptions, OwnedResourceSpecifier, ResourceSpecifier, TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode;
 use std::collections::BTreeMap;
@@ -81,6 +83,55 @@ pub async fn create_topics(
         Ok(())
     })
     .await
+}
+
+/// The value of one of the topics' own settings, by topic. A topic that does not exist, or that we may
+/// not ask about, has none.
+///
+/// # Errors
+/// When the brokers did not answer within `limit`, as the [embedded one](super::EmbeddedBroker) does
+/// not.
+pub async fn topic_setting(
+    settings: &Settings,
+    topics: Vec<String>,
+    name: &'static str,
+    limit: Duration,
+) -> Result<BTreeMap<String, String>> {
+    let config = client_config(&producer_settings(settings, &Settings::new()))?;
+    let started = super::blocking(move || {
+        let client: AdminClient<DefaultClientContext> = config
+            .create()
+            .map_err(|cause| errors::from_kafka("could not start an admin client", &cause))?;
+        Ok(Elsewhere(Some(client)))
+    });
+    let started = started.await?;
+    let client = started.0.as_ref();
+    let client = client.ok_or_else(|| Error::unavailable("the admin client is closed"))?;
+    let asked: Vec<_> = topics.iter().map(|t| ResourceSpecifier::Topic(t)).collect();
+    let options = AdminOptions::new().request_timeout(Some(limit));
+    let found = client
+        .describe_configs(&asked, &options)
+        .await
+        .map_err(|cause| errors::from_kafka("could not ask for settings", &cause))?;
+    let mut values = BTreeMap::new();
+    for resource in found.into_iter().flatten() {
+        let value = resource.get(name).and_then(|entry| entry.value.clone());
+        if let (OwnedResourceSpecifier::Topic(topic), Some(value)) = (resource.specifier, value) {
+            values.insert(topic, value);
+        }
+    }
+    Ok(values)
+}
+
+/// Dropping an admin client blocks.
+struct Elsewhere(Option<AdminClient<DefaultClientContext>>);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            super::drop_elsewhere(client);
+        }
+    }
 }
 
 fn native(topic: &NewTopic) -> admin::NewTopic<'_> {

@@ -10,23 +10,29 @@ mod ffi;
 mod group;
 mod keys;
 mod log;
+mod lookup;
 mod properties;
 mod pump;
+mod reader;
 mod sink;
 mod source;
+mod transaction;
 
-pub use admin::{NewTopic, create_topics};
+pub use admin::{NewTopic, create_topics, topic_setting};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,
-    GroupEvent, GroupHandle, GroupOptions, OwnedPartition, PartitionLag, PartitionReader, ReadTo,
-    Revoked, group_settings, statistics_lags,
+    GroupEvent, GroupHandle, GroupMetadata, GroupOptions, OwnedPartition, PartitionLag,
+    PartitionReader, ReadTo, Revoked, group_settings, statistics_lags,
 };
 pub use keys::KafkaKeys;
 pub use log::{LogReader, PartitionLog};
+pub use lookup::{Committed, PartitionBounds};
 pub use properties::{is_known, known_properties, validate_property};
+pub use reader::{OffsetReader, Read};
 pub use sink::KafkaSink;
 pub use source::{KafkaRecord, KafkaSource};
+pub use transaction::{Transaction, TransactionalSink};
 
 use crate::error::{Error, Result};
 

@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::ffi;
+use super::lookup;
 use super::properties::client_config;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
@@ -21,9 +22,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// librdkafka's default of `delivery.timeout.ms`; also the limit of waiting for a place in the
 /// queue where that setting is 0, which means none.
 const DELIVERY: Duration = Duration::from_secs(300);
-
-/// How long a call for metadata may take.
-const METADATA: Duration = Duration::from_secs(10);
 
 /// First and longest wait before a full queue is tried again though no report came.
 const QUEUE_WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -88,24 +86,30 @@ impl Drop for Inner {
     }
 }
 
+/// `settings` with our defaults for a producer.
+pub(super) fn producer_defaults(settings: &Settings) -> Result<Settings> {
+    let mut settings = settings.clone();
+    settings
+        .set_default("partitioner", "murmur2_random")
+        .set_default("acks", "all")
+        .set_default("enable.idempotence", "true")
+        .set_default("allow.auto.create.topics", "false")
+        .set_default("reconnect.backoff.max.ms", "1000");
+    match settings.get("acks") {
+        Some("0") => Err(Error::config(
+            "acks=0: a send without acknowledgement is not supported",
+        )),
+        _ => Ok(settings),
+    }
+}
+
 impl KafkaSink {
     /// Starts a producer; connects when it is first used.
     ///
     /// # Errors
     /// Kind Config when settings are missing or refused (all of them are named).
     pub fn start(settings: &Settings) -> Result<Self> {
-        let mut settings = settings.clone();
-        settings
-            .set_default("partitioner", "murmur2_random")
-            .set_default("acks", "all")
-            .set_default("enable.idempotence", "true")
-            .set_default("allow.auto.create.topics", "false")
-            .set_default("reconnect.backoff.max.ms", "1000");
-        if settings.get("acks") == Some("0") {
-            return Err(Error::config(
-                "acks=0: a send without acknowledgement is not supported",
-            ));
-        }
+        let settings = producer_defaults(settings)?;
         let limit = match settings.get("delivery.timeout.ms").map(str::parse) {
             Some(Ok(millis)) if millis > 0 => Duration::from_millis(millis),
             _ => DELIVERY,
@@ -211,21 +215,8 @@ impl KafkaSink {
         let producer = Arc::clone(self.producer()?);
         let topic = topic.to_owned();
         super::blocking(move || {
-            let doing = "could not look up";
-            let metadata = producer
-                .client()
-                .fetch_metadata(Some(&topic), METADATA)
-                .map_err(|cause| errors::from_kafka(&format!("{doing} topic {topic}"), &cause))?;
-            let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
-                return Ok(None);
-            };
-            match found.error().map(RDKafkaErrorCode::from) {
-                None => Ok(i32::try_from(found.partitions().len()).ok()),
-                Some(
-                    RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic,
-                ) => Ok(None),
-                Some(code) => Err(errors::of_write(doing, &topic, code)),
-            }
+            let refused = |doing: &str, code| errors::of_write(doing, &topic, code);
+            lookup::partitions(producer.client(), &topic, refused)
         })
         .await
     }

@@ -18,6 +18,7 @@ mod events;
 mod lag;
 mod leave;
 mod member;
+mod metadata;
 mod period;
 mod rebalance;
 mod settings;
@@ -27,6 +28,7 @@ mod tests;
 pub use commit::{Commit, CommitError, CommitFailure, CommitResults};
 pub use events::{AssignedPartition, GroupEvent, Revoked};
 pub use lag::{PartitionLag, statistics_lags};
+pub use metadata::GroupMetadata;
 pub use period::{OwnedPartition, PartitionReader, ReadTo};
 pub use settings::group_settings;
 
@@ -44,7 +46,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -91,6 +93,8 @@ pub struct GroupConsumer {
 pub struct GroupHandle {
     commands: mpsc::Sender<Command>,
     shared: Arc<Shared>,
+    /// A handle does not keep the consumer alive.
+    consumer: Weak<SharedConsumer<GroupContext>>,
 }
 
 /// What the polling thread and the handles share.
@@ -168,8 +172,10 @@ impl GroupConsumer {
         });
         let (give_events, events) = mpsc::channel(ROOM);
         let (commands, take_commands) = mpsc::channel(ROOM);
+        let consumer = SharedConsumer::new(consumer);
+        let weak = Arc::downgrade(&consumer);
         let member = Member::new(
-            SharedConsumer::new(consumer),
+            consumer,
             Arc::clone(&shared),
             take_commands,
             give_events,
@@ -183,7 +189,11 @@ impl GroupConsumer {
             })?;
         Ok(GroupConsumer {
             events,
-            handle: GroupHandle { commands, shared },
+            handle: GroupHandle {
+                commands,
+                shared,
+                consumer: weak,
+            },
         })
     }
 
@@ -255,6 +265,22 @@ impl GroupHandle {
         }
     }
 
+    /// The group as a transaction that commits offsets must know it.
+    pub fn group_metadata(&self) -> GroupMetadata {
+        GroupMetadata::new(Weak::clone(&self.consumer), Arc::clone(&self.shared))
+    }
+
+    /// The group's committed offset of each partition, in their order; `None` where there is none.
+    /// Offsets of transactions that are not over yet are waited for.
+    ///
+    /// # Errors
+    /// When the coordinator does not answer for all of them within 5 s, or the consumer is closed.
+    pub async fn committed(&self, partitions: &[OwnedPartition]) -> Result<Vec<Option<i64>>> {
+        let consumer = Weak::clone(&self.consumer);
+        let places = partitions.iter().map(metadata::place).collect();
+        super::blocking(move || metadata::committed(&consumer, places)).await
+    }
+
     /// Stops fetching a partition, or starts again, in this ownership only: it survives rebalances
     /// in which the partition is kept (not those of an eager group, which give everything back),
     /// and the partition's next ownership begins unpaused. What was fetched ahead is thrown away
@@ -300,7 +326,7 @@ impl GroupHandle {
         periods.iter().map(|period| period.owned.clone()).collect()
     }
 
-    /// How long ago the polling thread polled. More than a second means that the process gets no
+    /// How long ago the polling thread polled. More than two seconds mean that the process gets no
     /// time, or that librdkafka hangs.
     pub fn last_poll_age(&self) -> Duration {
         let polled = Duration::from_millis(self.shared.polled.load(Ordering::Acquire));
