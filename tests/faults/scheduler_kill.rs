@@ -22,10 +22,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const TOPIC: &str = "scheduler-kill";
-const RATE: u64 = 1_000;
+const RATE: u64 = 400;
 
 /// How many records are delivered between two kills, at least.
-const BETWEEN: u64 = 500;
+const BETWEEN: u64 = 200;
 
 /// The header with a record's time, which stays with it.
 const DUE: &str = "due";
@@ -78,8 +78,9 @@ pub(crate) fn run(options: &Options) -> Report {
         ));
     }
     let produced = load.stop();
-    let limit = Duration::from_millis(longest + 40_000);
-    within(limit, || arrivals.distinct() >= produced);
+    say(format!("{produced} are produced"));
+    arrivals.wait_for(produced, Duration::from_millis(longest + 20_000));
+    say(format!("{} are delivered", arrivals.distinct()));
     for worker in &mut workers {
         let well = worker.stop();
         report.must(well, format!("{} did not end well", worker.name));
@@ -355,6 +356,18 @@ impl Arrivals {
 
     fn distinct(&self) -> u64 {
         self.found.lock().expect("no panic").copies.len() as u64
+    }
+
+    /// Waits until so many have come, no longer than `idle` without one.
+    fn wait_for(&self, count: u64, idle: Duration) {
+        let (mut before, mut since) = (0, Instant::now());
+        while before < count && since.elapsed() < idle {
+            let now = self.distinct();
+            if now > before {
+                (before, since) = (now, Instant::now());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn end(self) -> Found {
