@@ -1,7 +1,7 @@
 //! What becomes of a record after its attempt: marked, written elsewhere, or held.
 
 use super::contain::panicked;
-use super::source::{Effects, Event, Failed, PartitionSource, Written};
+use super::source::{Effects, Event, Failed, Origin, PartitionSource, Written};
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
 use super::worker::Worker;
@@ -17,20 +17,20 @@ pub(super) enum Held<R> {
     /// To be handled again; it keeps its lane.
     Handle(Job<R>),
     /// To be written again.
-    Write(Write),
+    Write(Write<R>),
 }
 
 /// What is to be written before a record is finished.
-pub(super) struct Write {
-    what: What,
+pub(super) struct Write<R> {
+    what: What<R>,
     size: usize,
 }
 
-enum What {
+enum What<R> {
     /// The record itself, elsewhere.
     Failed { failed: Failed, verdict: Verdict },
-    /// What its handler made of it.
-    Outputs(Arc<[OutgoingRecord]>),
+    /// What its handler made of it, and the record itself, should that never be written.
+    Outputs(Arc<[OutgoingRecord]>, Box<Job<R>>),
 }
 
 impl<S, W, E> Worker<S, W, E>
@@ -49,13 +49,12 @@ where
             Attempted::Done(outputs) => {
                 self.state.succeeded(offset);
                 self.effects.event(Event::Handled { offset });
-                self.queue.free(job.lane);
+                self.queue.free(job.lane.take());
                 let size = job.size;
-                drop(job);
                 if outputs.is_empty() {
                     self.finish(offset, size);
                 } else {
-                    let what = What::Outputs(outputs.into());
+                    let what = What::Outputs(outputs.into(), Box::new(job));
                     self.write(offset, Write { what, size });
                 }
                 return;
@@ -64,6 +63,12 @@ where
             // Only an ending worker gives up between attempts: the record stays unmarked.
             Attempted::Abandoned | Attempted::Open => return,
         };
+        self.fail(job, origin, error);
+    }
+
+    /// Does with a record that failed what it is judged to.
+    fn fail(&mut self, mut job: Job<S::Record>, origin: Origin, error: Error) {
+        let offset = job.offset;
         // Only a policy that delays asks how often the record was delivered.
         let deliveries = match self.settings.policy.delay {
             Some(_) => Retried::of(&job.record()).map_or(1, |retried| retried.attempt),
@@ -109,11 +114,11 @@ where
     }
 
     /// Starts a write. Its first poll is here, so that writes begin in the order of the verdicts.
-    fn write(&mut self, offset: i64, write: Write) {
+    fn write(&mut self, offset: i64, write: Write<S::Record>) {
         let effects = &self.effects;
         let started = catch_unwind(AssertUnwindSafe(|| {
             let mut future = match &write.what {
-                What::Outputs(outputs) => effects.outputs(offset, outputs),
+                What::Outputs(outputs, _) => effects.outputs(offset, outputs),
                 What::Failed {
                     failed,
                     verdict: Verdict::Delay(wait),
@@ -154,7 +159,12 @@ where
                 self.state.written(offset);
                 self.finish(offset, write.size);
             }
-            Written::Held(error) => {
+            Written::Failed(error) if matches!(write.what, What::Outputs(..)) => {
+                if let What::Outputs(_, job) = write.what {
+                    self.fail(*job, Origin::Handler, error.at("output"));
+                }
+            }
+            Written::Held(error) | Written::Failed(error) => {
                 self.effects.event(Event::Unwritten {
                     offset,
                     error: &error,

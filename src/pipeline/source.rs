@@ -102,6 +102,9 @@ pub enum Written {
     Acknowledged,
     /// It is not there: the partition holds the record and tries again.
     Held(Error),
+    /// It is not there and never will be, for what it is: of a handler's outputs, the consumed record
+    /// has failed and is judged; anything else is held.
+    Failed(Error),
     /// It is not there, and the pipeline is to stop.
     Refused(Error),
 }

@@ -43,7 +43,7 @@ pub struct Worker<S: PartitionSource, W, E> {
     pub(super) queue: Queue<S::Record>,
     pub(super) gated: Gated<S::Record>,
     pub(super) held: BTreeMap<i64, Held<S::Record>>,
-    pub(super) writes: HashMap<i64, Write>,
+    pub(super) writes: HashMap<i64, Write<S::Record>>,
     pub(super) writing: JoinSet<(i64, Written)>,
     pub(super) running: JoinSet<Vec<Job<S::Record>>>,
     /// Records being handled, here or in `running`.
