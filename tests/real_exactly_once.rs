@@ -113,7 +113,7 @@ impl Rig {
             .handler(handle_with(
                 move |value: String, context: &HandlerContext<'_>| {
                     let id: usize = value.split(' ').next().unwrap().parse().unwrap();
-                    let dead = id % 7 == 0;
+                    let dead = id.is_multiple_of(7);
                     if !dead {
                         context.send(record(&outputs, id, &value));
                         context.send(record(&outputs, id, &format!("{value}+")));
@@ -433,4 +433,62 @@ async fn what_cannot_be_written_holds_its_partition_alone() {
     assert_eq!(late.into_iter().collect::<Vec<_>>(), [("50".to_owned(), 1)]);
     let summary = started.stop().await;
     assert_eq!(summary.uncommitted, 0);
+}
+
+/// A copy that waits in a retry topic is written with the offset, and what comes of it when it comes
+/// back too.
+#[tokio::test]
+async fn records_that_wait_in_retry_topics_are_handled_once_to_the_end() {
+    let Some(rig) = rig("retries").await else {
+        return;
+    };
+    let mut own = Settings::new();
+    own.set("bootstrap.servers", &rig.servers);
+    let waiting = format!("{0}.{0}.retry.200ms", rig.name);
+    let topics = vec![NewTopic::new(waiting, PARTITIONS)];
+    create_topics(&own, topics, PATIENCE).await.unwrap();
+    rig.fill(0..200).await;
+    let configuration = rig.configuration(
+        "retry.topics=200ms\nretry.order=relaxed\ncommit.interval.ms=50\nprocessing.instance=one",
+    );
+    let start = || {
+        let outputs = rig.outputs();
+        let events = Events::default();
+        let pipeline = Pipeline::builder(&configuration)
+            .unwrap()
+            .values::<String>()
+            .unwrap()
+            .observer({
+                let events = events.clone();
+                move |event: &PipelineEvent<'_>| events.take(event)
+            })
+            .handler(handle_with(
+                move |value: String, context: &HandlerContext<'_>| {
+                    let id: usize = value.parse().unwrap();
+                    let first = !context.record().topic.contains(".retry.");
+                    let fails = id.is_multiple_of(3) && first;
+                    context.send(record(&outputs, id, &value));
+                    async move {
+                        match fails {
+                            true => Err(Error::unavailable("not at once")),
+                            false => Ok(()),
+                        }
+                    }
+                },
+            ))
+            .unwrap();
+        Started {
+            handle: pipeline.handle(),
+            task: tokio::spawn(pipeline.run()),
+            events,
+        }
+    };
+    let first = start();
+    let committed = |e: &Events| e.commits.load(Ordering::Acquire) > 0;
+    first.events.until("commits", committed).await;
+    first.kill().await;
+    let second = start();
+    let outputs = rig.committed(&rig.outputs(), 200).await;
+    assert_eq!(outputs.len(), 200);
+    second.stop().await;
 }

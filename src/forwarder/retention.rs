@@ -3,7 +3,7 @@
 use crate::delay::topic::{DelayTiers, Tier};
 use crate::error::{Error, Result};
 use crate::transport::Settings;
-use crate::transport::kafka::{NewTopic, topic_setting};
+use crate::transport::kafka::{NewTopic, TopicAdmin};
 use std::time::Duration;
 
 /// How long the brokers may take to say.
@@ -35,17 +35,22 @@ pub fn delay_topics(tiers: &DelayTiers, partitions: i32) -> Vec<NewTopic> {
 /// topics that are not there, are not its concern.
 pub(super) async fn check(client: &Settings, tiers: &DelayTiers) -> Result<()> {
     let topics = tiers.tiers().iter().map(|tier| tier.topic.clone());
-    let kept = topic_setting(client, topics.collect(), "retention.ms", LIMIT).await;
-    let Ok(kept) = kept else { return Ok(()) };
+    let admin = TopicAdmin::start(client, LIMIT).await?;
+    let Ok(found) = admin.describe(&topics.collect::<Vec<_>>()).await else {
+        return Ok(());
+    };
     let mut wrong = Vec::new();
-    for (topic, kept) in kept {
-        let kept = kept.parse::<i64>().ok().filter(|kept| *kept >= 0);
-        if let (Some(kept), Some(tier)) = (kept, tiers.of_topic(&topic))
+    for topic in &found {
+        let kept = topic
+            .details()
+            .and_then(|details| details.config("retention.ms"));
+        let kept = kept.and_then(|kept| kept.parse::<i64>().ok());
+        if let (Some(kept), Some(tier)) = (kept.filter(|k| *k >= 0), tiers.of_topic(&topic.name))
             && kept <= tier.delay
         {
             wrong.push(format!(
-                "topic {topic} is kept for {kept} ms (retention.ms), but its records wait for {} ms",
-                tier.delay
+                "topic {} is kept for {kept} ms (retention.ms), but its records wait for {} ms",
+                topic.name, tier.delay
             ));
         }
     }

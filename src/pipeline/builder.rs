@@ -323,7 +323,8 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         }
         let writer = letter_writer(&settings, &client, self.route)?;
         let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
-            .then(|| ExactlyOncePlan::new(&settings, &client));
+            .then(|| ExactlyOncePlan::new(&settings, &client))
+            .transpose()?;
         let desk: Arc<dyn Desk> = match &exactly_once {
             None => Arc::new(KafkaDesk::new(writer, retries)),
             Some(plan) => Arc::new(StagingDesk {

@@ -27,17 +27,26 @@ pub(super) struct ExactlyOncePlan {
 }
 
 impl ExactlyOncePlan {
-    pub(super) fn new(settings: &PipelineSettings, client: &Settings) -> Self {
+    /// # Errors
+    /// Kind Config, when the consumer would not wait for transactions that are not over: it could begin
+    /// before what another member is about to commit.
+    pub(super) fn new(settings: &PipelineSettings, client: &Settings) -> Result<Self> {
+        if client.get("isolation.level") == Some("read_uncommitted") {
+            return Err(Error::config(
+                "isolation.level=read_uncommitted cannot be exactly_once: a partition would be taken over \
+                 at an offset that a transaction is about to move",
+            ));
+        }
         let mut producer = producer_settings(client, &settings.producer);
         // What a topic takes is for its broker to say; batches are limited all the same.
         producer.set_default("message.max.bytes", "100000000");
-        ExactlyOncePlan {
+        Ok(ExactlyOncePlan {
             transactor: Transactor::new(StagingRoom::default()),
             producer,
             transactional_id: transactional_id(client, settings.instance.as_deref()),
             too_large: settings.dead_letter_too_large,
             interval: settings.commit_interval,
-        }
+        })
     }
 }
 

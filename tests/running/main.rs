@@ -2,7 +2,9 @@
 #![cfg(feature = "kafka")]
 
 mod endings;
+mod exactly_once;
 mod flowing;
+mod holding;
 mod letters;
 mod retries;
 mod support;
