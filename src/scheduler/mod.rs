@@ -19,7 +19,7 @@
 //!
 //! **At least once, never early.** A record is compared with the time rounded down. It is delivered
 //! again when its owner died between the delivery and taking it back: at most the batch that each
-//! partition had in flight (1,000 records, or 4 MiB and one entry more).
+//! partition had in flight ([`SchedulerOptions::batch`] or about 4 MiB, and one entry more).
 //!
 //! What cannot be delivered becomes a dead letter with the reason: a broken header, no target or one
 //! that `deliver.allow` does not allow, an internal topic, a topic the scheduler reads, a time beyond

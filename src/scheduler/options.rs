@@ -56,6 +56,9 @@ pub struct SchedulerOptions {
     /// partition: beyond it nothing more is taken in. `max_attempts` is how often a record that its
     /// target refuses for now is tried, while others are delivered, before it is a dead letter.
     pub limits: Limits,
+    /// How many records of a partition are delivered at once, and thus delivered again when the
+    /// process dies in the middle; 1,000 unless set, at least 1. A run is not parted.
+    pub batch: usize,
     /// How much of the index is kept in memory, in bytes; 64 MiB unless set.
     pub cache_bytes: usize,
     /// How long what the index was told may take until it is on disk; 200 ms unless set. With a
@@ -90,6 +93,7 @@ impl SchedulerOptions {
             durability: ScheduleDurability::default(),
             dead_letter_topic: crate::dead_letter::DEFAULT_DESTINATION.to_owned(),
             limits: Limits::default(),
+            batch: 1_000,
             cache_bytes: 64 << 20,
             interval: Duration::from_millis(200),
             commit_interval: Duration::from_millis(200),
