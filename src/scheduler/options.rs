@@ -45,6 +45,9 @@ pub struct SchedulerOptions {
     pub producer: Settings,
     /// Where records may be delivered to.
     pub rules: DeliverRules,
+    /// Whether the settings of the changelog are looked at; true unless set. False is for brokers
+    /// that do not tell them, such as the embedded one: asking takes 10 s there.
+    pub check_topics: bool,
     /// The folder of the index; one process has it at a time.
     pub folder: PathBuf,
     /// Where what waits is kept.
@@ -89,6 +92,7 @@ impl SchedulerOptions {
             consumer,
             producer: Settings::new(),
             rules,
+            check_topics: true,
             folder: folder.into(),
             durability: ScheduleDurability::default(),
             dead_letter_topic: crate::dead_letter::DEFAULT_DESTINATION.to_owned(),
