@@ -32,6 +32,8 @@ pub mod forwarder;
 pub mod matcher;
 pub mod pipeline;
 pub mod properties;
+#[cfg(feature = "kafka")]
+pub mod redrive;
 #[cfg(all(feature = "kafka", feature = "embedded"))]
 pub mod scheduler;
 pub mod transport;
@@ -42,6 +44,7 @@ mod component;
 mod deserializer;
 mod error;
 mod headers;
+pub mod metric;
 mod outcome;
 mod payload;
 mod record;

@@ -11,7 +11,7 @@ fn floor(path: &str) -> u8 {
     let (first, rest) = (parts.next().unwrap_or(""), parts.next());
     match (first, rest) {
         ("lib" | "builtin", _) => 7,
-        ("forwarder" | "scheduler", _) => 6,
+        ("forwarder" | "redrive" | "scheduler", _) => 6,
         ("pipeline", _) => 5,
         // In a plug-in folder `mod.rs` is the contract and its files are parts.
         ("backoff" | "delay" | "transport", None) => 2,
@@ -23,7 +23,7 @@ fn floor(path: &str) -> u8 {
         ) => 2,
         (
             "properties" | "record" | "headers" | "payload" | "value" | "error" | "status"
-            | "outcome" | "tree",
+            | "outcome" | "tree" | "metric",
             _,
         ) => 1,
         _ => panic!("`{path}` has no floor: give it one here and in docs/architecture.md"),

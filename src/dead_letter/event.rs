@@ -13,18 +13,13 @@ pub(super) fn add_attributes(out: &mut Headers, own: HeaderView<'_>, info: &Dead
     if is_event(own) {
         return;
     }
-    let place = [Field::Topic, Field::Partition, Field::Offset].map(|field| {
-        let text = info.text(field).map(str::to_owned);
-        text.or_else(|| info.number(field).map(|number| number.to_string()))
-            .unwrap_or_default()
-    });
     let source = format!(
         "/kafka/groups/{}",
         info.group().map_or_else(|| "-".to_owned(), percent_encoded)
     );
     let attributes = [
         ("ce_specversion", Some("1.0".to_owned())),
-        ("ce_id", Some(place.join("-"))),
+        ("ce_id", Some(id(info))),
         ("ce_source", Some(source)),
         ("ce_type", Some(TYPE.to_owned())),
         ("ce_time", info.failed_at().and_then(rfc3339)),
@@ -34,6 +29,42 @@ pub(super) fn add_attributes(out: &mut Headers, own: HeaderView<'_>, info: &Dead
             out.push(name, Some(value));
         }
     }
+}
+
+/// The indices of the attributes that [`add_attributes`] put on a record. They came behind its own
+/// headers, the version first, which a record with a version of its own would not have got.
+pub(super) fn added(headers: HeaderView<'_>) -> Vec<usize> {
+    let mut names = vec!["ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time"];
+    let version = (0..headers.len()).rev().find(|index| {
+        headers
+            .get(*index)
+            .is_some_and(|(name, _)| name == b"ce_specversion")
+    });
+    let mut found = Vec::new();
+    let mut ours = false;
+    for index in version.unwrap_or(headers.len())..headers.len() {
+        let Some((name, value)) = headers.get(index) else {
+            continue;
+        };
+        if let Some(at) = names.iter().position(|one| one.as_bytes() == name) {
+            ours |= names.remove(at) == "ce_type" && value == Some(TYPE.as_bytes());
+            found.push(index);
+        }
+    }
+    // A record that had a type and no version keeps ours: it looks like any event.
+    if !ours {
+        found.clear();
+    }
+    found
+}
+
+fn id(info: &DeadLetterInfo) -> String {
+    let place = [Field::Topic, Field::Partition, Field::Offset].map(|field| {
+        let text = info.text(field).map(str::to_owned);
+        text.or_else(|| info.number(field).map(|number| number.to_string()))
+            .unwrap_or_default()
+    });
+    place.join("-")
 }
 
 fn is_event(own: HeaderView<'_>) -> bool {

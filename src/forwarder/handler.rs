@@ -1,10 +1,11 @@
+use super::targets::Targets;
 use crate::answer::Answer;
 use crate::delay::alarm::Alarm;
+use crate::delay::deliver::DeliverTo;
 use crate::delay::topic::{Moved, Moves};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::pipeline::{Halves, Handler, HandlerContext, Reader};
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,18 +87,20 @@ impl fmt::Debug for ForwardReader {
 #[derive(Debug)]
 pub(super) struct ForwardHandler {
     counts: Arc<ForwarderCounts>,
+    targets: Targets,
 }
 
 impl ForwardHandler {
-    pub(super) fn new(counts: Arc<ForwarderCounts>) -> Self {
-        ForwardHandler { counts }
+    pub(super) fn new(counts: Arc<ForwarderCounts>, targets: Targets) -> Self {
+        ForwardHandler { counts, targets }
     }
 }
 
 impl Handler<Moved> for ForwardHandler {
-    type Error = Infallible;
+    type Error = Error;
 
-    async fn handle(&self, moved: Moved, context: &HandlerContext<'_>) -> Result<(), Infallible> {
+    async fn handle(&self, moved: Moved, context: &HandlerContext<'_>) -> Result<(), Error> {
+        self.targets.check(&DeliverTo::of(&moved.record)).await?;
         self.counts.count(&moved);
         context.send(moved.record);
         Ok(())

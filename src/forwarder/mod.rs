@@ -9,6 +9,7 @@ mod gate;
 mod handler;
 mod retention;
 mod settings;
+mod targets;
 
 pub use handler::ForwarderCounts;
 pub use retention::delay_topics;
@@ -25,11 +26,13 @@ use crate::pipeline::{
     Pipeline, PipelineBuilder, PipelineHandle, PipelineSettings, SharedGate, Single, Summary,
 };
 use crate::properties::Report;
-use crate::transport::Settings;
+use crate::transport::kafka::KafkaSink;
+use crate::transport::{Settings, producer_settings};
 use gate::DueGate;
 use handler::{ForwardHandler, ForwardReader};
 use std::fmt;
 use std::sync::Arc;
+use targets::Targets;
 
 /// Consumes delay topics and writes what is due to its target.
 ///
@@ -182,7 +185,7 @@ impl<'c> ForwarderBuilder<'c> {
             clock,
         } = self;
         let mut topics = Vec::new();
-        let producer = settings.producer;
+        let producer = &settings.producer;
         pipeline = pipeline.settings(|pipeline| {
             topics.clone_from(&pipeline.topics);
             for (name, value) in producer.iter() {
@@ -207,11 +210,13 @@ impl<'c> ForwarderBuilder<'c> {
         let alarm = Alarm::new(clock);
         let gate = SharedGate::new(DueGate::new(Arc::clone(&moves), alarm.clone()));
         let counts = Arc::new(ForwarderCounts::new(alarm.clone()));
+        let looking = producer_settings(&client, &settings.producer);
+        let targets = Targets::new(Arc::new(KafkaSink::start(&looking)?));
         let pipeline = pipeline
             .topics(tiers.tiers().iter().map(|tier| tier.topic.clone()))
             .settings(|pipeline| pipeline.worker.gate = Some(gate))
             .reader(ForwardReader::new(moves, alarm))
-            .handler(ForwardHandler::new(Arc::clone(&counts)))?;
+            .handler(ForwardHandler::new(Arc::clone(&counts), targets))?;
         Ok(Forwarder {
             pipeline,
             counts,

@@ -2,20 +2,24 @@
 
 use super::blocking::{Blocking, SyncHandler, SyncPool, blocking};
 use super::chain_reader::{ChainReader, EntryReader};
-use super::desk::KafkaDesk;
+use super::desk::{KafkaDesk, letter_writer};
+use super::effects::Desk;
+use super::exactly_once::ExactlyOncePlan;
+use super::gate::SharedGate;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
 use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
-use super::retries::Retries;
-use super::settings::PipelineSettings;
+use super::retries::{Retries, RetryGate, Waiting};
+use super::settings::{Guarantee, PipelineSettings};
 use super::source::Failed;
+use super::staging_desk::StagingDesk;
 use super::topics::{LetterNeeds, TopicPlan};
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
-use crate::dead_letter::DeadLetters;
+use crate::dead_letter::{DeadLetters, Dialect};
 use crate::delay::DelaySink;
 use crate::error::{Error, Result};
 use crate::properties::{Problem, Report};
@@ -189,7 +193,9 @@ impl<'c, R> PipelineBuilder<'c, R> {
         self
     }
 
-    /// Puts records aside in `sink`, which must outlive this process, by the waits of `retry.delay`.
+    /// Puts records aside in `sink`, which must outlive this process, by the waits of `retry.delay`; with
+    /// `retry.topics` no sink is needed.
+    ///
     /// Whatever delivers from it writes to the topics its records name, `${topic}.${group}.retry`,
     /// which the pipeline consumes as well.
     pub fn retry_sink(mut self, sink: impl DelaySink + 'static) -> Self {
@@ -211,7 +217,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
     /// Of kind Config, with all that is wrong.
     pub fn handler<H: Handler<R::Value>>(self, handler: H) -> Result<Pipeline<Single<R, H>>> {
         let (plan, reader) = self.plan()?;
-        let work = Single::new(reader, handler);
+        let work = Single::new(reader, handler).timing(plan.timing());
         let work = match plan.settings.handler_timeout {
             Some(limit) => work.timeout(limit),
             None => work,
@@ -247,7 +253,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             ));
         }
         let (plan, reader) = self.plan()?;
-        let work = Batch::new(reader, handler, size);
+        let work = Batch::new(reader, handler, size).timing(plan.timing());
         let work = match plan.settings.handler_timeout {
             Some(limit) => work.timeout(limit),
             None => work,
@@ -269,14 +275,24 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             return Err(Error::config(report.to_string()));
         }
         let client = group_settings(&self.client)?;
-        let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
         let group = client.get("group.id").unwrap_or_default();
-        let retries = match (self.retry_sink, &self.settings.worker.policy.delay) {
-            (Some(sink), Some(_)) => {
-                let dialects = &self.settings.dead_letter_dialects;
-                Some(Retries::new(sink, group, dialects)?)
-            }
+        let mut settings = self.settings;
+        let delays = Arc::<[_]>::from(settings.retry_topics.clone());
+        let waiting = match (self.retry_sink, &settings.worker.policy.delay) {
             (None, None) => None,
+            (None, Some(_)) if !delays.is_empty() => Some(Waiting::Topics(delays)),
+            (Some(_), Some(_)) if settings.guarantee == Guarantee::ExactlyOnce => {
+                return Err(Error::config(
+                    "a sink for retries is no part of a transaction: with \
+                     processing.guarantee=exactly_once retries wait in topics (retry.topics)",
+                ));
+            }
+            (Some(sink), Some(_)) if delays.is_empty() => Some(Waiting::Sink(sink)),
+            (Some(_), Some(_)) => {
+                return Err(Error::config(
+                    "retry.topics is set, and a sink for retries is given to the pipeline: one of them",
+                ));
+            }
             (Some(_), None) => {
                 return Err(Error::config(
                     "there is a sink for retries, but retry.delay is not set: nothing is put aside",
@@ -288,18 +304,39 @@ impl<R: Reader> PipelineBuilder<'_, R> {
                 ));
             }
         };
-        let settings = self.settings;
+        let spring = settings.dead_letter_dialects.contains(&Dialect::Spring);
+        let retries = match waiting {
+            Some(waiting) => Some(Retries::new(waiting, group, spring)?),
+            None => None,
+        };
+        if retries.is_some() {
+            settings
+                .worker
+                .gate
+                .get_or_insert_with(|| SharedGate::new(RetryGate::new()));
+        }
         let letters = LetterNeeds {
             template: &settings.dead_letter_topic,
             group,
             dialects: settings.dead_letter_dialects.len(),
             routed: self.route.is_some(),
             source_timestamps: copies_timestamps(&settings),
-            retries: retries.is_some(),
+            retries: retries.is_some().then(|| settings.retry_topics.clone()),
         };
         let check = (settings.topic_check, settings.topic_create);
         let topics = TopicPlan::new(&settings.topics, check, &letters)?;
-        let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
+        let writer = letter_writer(&settings, &client, self.route)?;
+        let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
+            .then(|| ExactlyOncePlan::new(&settings, &client))
+            .transpose()?;
+        let desk: Arc<dyn Desk> = match &exactly_once {
+            None => Arc::new(KafkaDesk::new(writer, retries)),
+            Some(plan) => Arc::new(StagingDesk {
+                writer,
+                retries,
+                transactor: plan.transactor.clone(),
+            }),
+        };
         let options = GroupOptions {
             drain: settings.worker.drain,
         };
@@ -308,8 +345,9 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             topics,
             client,
             options,
-            observer,
-            desk: Arc::new(desk),
+            observers: self.observers,
+            desk,
+            exactly_once,
             chains: self.chains,
             signals: self.signals,
             handle: PipelineHandle::new(),

@@ -71,7 +71,8 @@ impl<'a> HandlerContext<'a> {
 
     /// Has `record` written when the handler answers `Ok`. The consumed record is finished once all
     /// its outputs are acknowledged; where they cannot be written its partition holds and tries them
-    /// again, without calling the handler. With `processing.guarantee=exactly_once` they become
+    /// again, without calling the handler. One that its topic never takes, for it is too large, fails
+    /// the consumed record. With `processing.guarantee=exactly_once` they become
     /// visible together with the offset of the consumed record.
     ///
     /// They stay in memory until then.

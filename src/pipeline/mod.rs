@@ -17,6 +17,8 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+#[cfg(feature = "kafka")]
+mod exactly_once;
 mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
@@ -27,6 +29,7 @@ mod kafka_source;
 mod ledger;
 #[cfg(feature = "kafka")]
 mod letters;
+pub mod observe;
 #[cfg(feature = "kafka")]
 mod observer;
 mod offsets;
@@ -45,11 +48,15 @@ mod settle;
 mod signals;
 mod source;
 mod staging;
+#[cfg(feature = "kafka")]
+mod staging_desk;
 mod state;
 mod too_large;
 mod topic_keys;
 #[cfg(feature = "kafka")]
 pub mod topics;
+#[cfg(feature = "kafka")]
+mod transactor;
 mod verdict;
 mod work;
 mod worker;
@@ -87,7 +94,8 @@ pub use reader::{
 pub(crate) use settings::section;
 pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
-    Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
+    Destination, Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken,
+    Written,
 };
 pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};

@@ -2,8 +2,10 @@
 
 use super::builder::PipelineBuilder;
 use super::effects::Desk;
+use super::exactly_once::{ExactlyOnce, ExactlyOncePlan};
 use super::handle::PipelineHandle;
-use super::observer::PipelineObserver;
+use super::observe::{Health, Observation, Timing};
+use super::observer::Observers;
 use super::running::Running;
 use super::settings::PipelineSettings;
 use super::topics::TopicPlan;
@@ -24,12 +26,22 @@ pub(super) struct Plan {
     /// The consumer's settings, our defaults included.
     pub(super) client: Settings,
     pub(super) options: GroupOptions,
-    pub(super) observer: Arc<dyn PipelineObserver>,
+    pub(super) observers: Observers,
     pub(super) desk: Arc<dyn Desk>,
+    pub(super) exactly_once: Option<ExactlyOncePlan>,
     /// To be closed at the end.
     pub(super) chains: Vec<Box<dyn Component>>,
     pub(super) signals: bool,
     pub(super) handle: PipelineHandle,
+}
+
+impl Plan {
+    pub(super) fn timing(&self) -> Timing {
+        match self.settings.timing {
+            true => Timing::on(),
+            false => Timing::off(),
+        }
+    }
 }
 
 /// How a pipeline ended.
@@ -46,6 +58,9 @@ pub struct Summary {
 /// consume → chain → handle → judge → settle → mark → commit.
 ///
 /// At least once: an offset is committed only after the effect of every record below it is durable.
+/// With `processing.guarantee=exactly_once` dead letters and what handlers
+/// [`send`](super::HandlerContext::send) are written in the transaction that commits the offset, and
+/// `read_committed` readers see them once.
 /// It works on any tokio runtime with a timer, a current-thread one too.
 ///
 /// ```no_run
@@ -98,6 +113,11 @@ impl<W> Pipeline<W> {
         self.plan.handle.clone()
     }
 
+    /// How it is; the same as its [handle](Self::handle) tells, while it runs and after.
+    pub fn health(&self) -> Health {
+        self.plan.handle.health()
+    }
+
     /// What it goes by.
     pub fn settings(&self) -> &PipelineSettings {
         &self.plan.settings
@@ -125,19 +145,31 @@ impl<W: Work<KafkaRecord>> Pipeline<W> {
 
     async fn work(self) -> Result<Summary> {
         let Pipeline { plan, work } = self;
-        let (topics, client, observer) = (plan.topics, plan.client, plan.observer);
+        let (topics, client) = (plan.topics, plan.client);
+        let (seen, limit) = (plan.handle.seen(), plan.settings.stall_warn);
+        let observation = Observation::new(seen, plan.observers, limit);
+        let observer = observation.observer();
         let prepared = tokio::select! {
             prepared = topics.prepare(&client, &*observer) => prepared?,
             () = plan.handle.stopping() => return Ok(Summary::default()),
         };
         let names: Vec<&String> = prepared.topics.iter().collect();
         let group = GroupConsumer::start(&client, &names, &plan.options)?;
+        observation.started(group.handle());
+        let exactly_once = match plan.exactly_once {
+            None => None,
+            Some(staged) => {
+                let observer = observation.observer();
+                Some(ExactlyOnce::start(staged, group.handle(), observer)?)
+            }
+        };
         let watching = topics.watch(prepared, &client, group.handle(), &*observer);
         let running = Running::new(
             plan.settings,
             plan.handle,
-            Arc::clone(&observer),
+            observation,
             plan.desk,
+            exactly_once,
             work,
             group,
         );

@@ -5,7 +5,8 @@ use crate::status::Status;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The longest wait between two tries of a probe, and so how late an end of an outage is seen.
+/// The longest wait between two tries of a probe, and so how late an end of an outage is seen. The
+/// retries of its chain wait no longer either, whatever their backoff says.
 pub const MAX_PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// The wait before a probe's first try.
@@ -25,6 +26,14 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
+    /// All of them, in the order in which they are declared.
+    pub(super) const ALL: [PauseReason; 4] = [
+        PauseReason::Temporary,
+        PauseReason::Exhausted,
+        PauseReason::Flood,
+        PauseReason::Unwritten,
+    ];
+
     /// The stable lower-case name used in events, metrics and health.
     pub const fn as_str(self) -> &'static str {
         match self {

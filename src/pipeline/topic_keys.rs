@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TopicCheck {
     /// It does not start where there is an error; warnings are told.
-    #[default]
     Refuse,
     /// It starts, and tells.
+    #[default]
     Warn,
     /// Nobody looks.
     Off,

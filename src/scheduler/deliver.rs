@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The most records, and about the most bytes, that are delivered at once.
-const BATCH: (i64, usize) = (1_000, 4 << 20);
+/// About the most bytes that are delivered at once.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// A run that is due.
 struct DueRun {
@@ -56,8 +56,8 @@ impl Partition {
             let now = self.shared.now();
             let look = Look {
                 now,
-                records: BATCH.0,
-                bytes: BATCH.1,
+                records: i64::try_from(self.shared.options.batch).unwrap_or(i64::MAX),
+                bytes: BATCH_BYTES,
             };
             let due = self
                 .shared

@@ -2,6 +2,7 @@
 
 mod again;
 mod limits;
+mod original;
 mod random;
 mod reading;
 mod routing;

@@ -6,6 +6,7 @@ use crate::report::Report;
 use crate::rig::{Options, pause, say, within};
 use crate::tally::Tally;
 use crate::workers::{Crew, Worker};
+use rand::RngExt;
 use std::time::{Duration, Instant};
 
 const RATE: u64 = 600;
@@ -74,22 +75,23 @@ pub(crate) fn run(options: &Options) -> Report {
     let began = Instant::now();
     let flows = within(Duration::from_secs(20), || {
         let mut all = parts.iter();
-        all.all(|part| part.tally.flowing_after(began).is_some())
+        all.all(|part| part.tally.flowing_after(began, 0).is_some())
     });
     report.must(flows, "not all partitions flowed before the outage");
     pause(1.0);
 
-    let length = options.of(60.0, 8.0);
+    // Its end is to come anywhere between two tries.
+    let length = options.of(60.0, 7.0) + rand::rng().random_range(0.0..2.0);
     std::fs::remove_file(&service).expect("the service can go down");
     let down = Instant::now();
-    say(format!("the service is down for {length} s"));
+    say(format!("the service is down for {length:.1} s"));
     pause(length);
     let up = Instant::now();
     std::fs::write(&service, "").expect("the folder can be written");
     say("the service is up");
     within(RECOVERY * 5, || {
         let mut all = parts.iter();
-        all.all(|part| part.tally.flowing_after(up).is_some())
+        all.all(|part| part.tally.flowing_after(up, 0).is_some())
     });
     pause(1.0);
     for part in parts {
@@ -125,7 +127,7 @@ impl Part {
             paused.len() == PARTITIONS as usize,
             format!("{name}: only {paused:?} paused"),
         );
-        let recovery = self.tally.flowing_after(up);
+        let recovery = self.tally.flowing_after(up, 0);
         report.must(
             recovery.is_some_and(|late| late <= RECOVERY),
             format!("{name}: flowing again after {recovery:?}"),

@@ -1,7 +1,7 @@
 //! What became of each record, read back from the topics by a client of the test's own.
 
 use crate::load::{ID, KEYS, PARTITIONS};
-use crate::rig::{client, within};
+use crate::rig::{client, say, within};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
@@ -216,12 +216,13 @@ impl Tally {
         self.found().left_out
     }
 
-    /// How late after `since` each partition's first new output came; `None` when one has none.
-    pub(crate) fn flowing_after(&self, since: Instant) -> Option<Duration> {
+    /// How late after `since` each partition had a first output of a record beyond so many, which may
+    /// have been on their way; `None` when one has none.
+    pub(crate) fn flowing_after(&self, since: Instant, beyond: usize) -> Option<Duration> {
         let found = self.found();
         let first = |arrivals: &Vec<Instant>| {
             let index = arrivals.partition_point(|at| *at < since);
-            arrivals.get(index).map(|at| *at - since)
+            arrivals.get(index + beyond).map(|at| *at - since)
         };
         let firsts: Option<Vec<Duration>> = found.arrivals.iter().map(first).collect();
         firsts?.into_iter().max()
@@ -304,8 +305,15 @@ impl Tally {
             let copies = u64::from(outputs + letters);
             totals.duplicates += copies.saturating_sub(1);
         }
-        let there = found.copies.iter().filter(|copies| **copies != (0, 0));
-        totals.lost = produced - there.count() as u64;
+        let found_none = |id: &u64| {
+            let copies = found.copies.get(*id as usize);
+            copies.is_none_or(|copies| *copies == (0, 0))
+        };
+        let lost: Vec<u64> = (0..produced).filter(found_none).collect();
+        totals.lost = lost.len() as u64;
+        if let Some(some) = lost.chunks(20).next() {
+            say(format!("of {} lost: {some:?}", self.topics[0]));
+        }
         assert!(found.copies.len() as u64 <= produced, "outputs of nothing");
         totals
     }

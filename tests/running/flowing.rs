@@ -174,3 +174,35 @@ async fn it_works_on_one_thread_with_a_handler_that_blocks() {
     started.stop().await;
     assert_eq!(seen.all().len(), 30);
 }
+
+/// What can never be written is no reason to hold a partition up: the consumed record has failed.
+#[tokio::test]
+async fn a_record_whose_output_is_too_large_is_a_dead_letter() {
+    let rig = Rig::new(&["orders", "orders.dead-letter", "bills"]);
+    rig.produce("orders", &values(0..30)).await;
+    let more = "dead.letter.producer.message.max.bytes=4000";
+    let configuration = rig.configuration(more);
+    let pipeline = builder(&configuration)
+        .values::<String>()
+        .unwrap()
+        .handler(handle_with(
+            |order: String, context: &HandlerContext<'_>| {
+                let mut bill = record("bills", 0, &order);
+                if order == "order-7" {
+                    bill.value = Some(vec![b'x'; 5_000].into());
+                }
+                context.send(bill);
+                async { Ok::<(), Error>(()) }
+            },
+        ))
+        .unwrap();
+    let started = Started::of(pipeline);
+    let letters = rig.read("orders.dead-letter", 1).await;
+    let value = letters[0].value.as_deref();
+    assert_eq!(value, Some(&b"order-7"[..]));
+    let (_, info) = dead_letter::read(letters[0].headers.view()).unwrap();
+    assert_eq!(info.topic(), Some("orders"));
+    let bills = rig.read("bills", 29).await;
+    assert_eq!(bills.len(), 29);
+    started.stop().await;
+}

@@ -2,7 +2,10 @@
 #![cfg(feature = "kafka")]
 
 mod endings;
+mod exactly_once;
 mod flowing;
+mod holding;
 mod letters;
+mod observed;
 mod retries;
 mod support;

@@ -251,6 +251,8 @@ impl SinkRig for TopicsRig {
     fn restart(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             assert_eq!(self.early(), 0);
+            // What other rules had delivered is committed by then, and does not come again.
+            tokio::time::sleep(Duration::from_millis(400)).await;
             let before = self.running.lock().unwrap().take();
             if let Some(before) = before {
                 before.kill();

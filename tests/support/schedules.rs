@@ -273,3 +273,42 @@ pub async fn missing_target(rig: &Rig, folder: &Folder) {
     assert_eq!(counts.dead_lettered.load(Relaxed), 0);
     assert_eq!(rig.waiting().await, BTreeMap::new());
 }
+
+/// Topics that would lose something are refused before anything is done.
+pub async fn refuses_topics(rig: &Rig, folder: &Folder) {
+    let mut settings = Settings::new();
+    settings.set("bootstrap.servers", &rig.servers);
+    let refusal = async |name: &str, partitions: i32, config: &[(&str, &str)]| {
+        let topic = format!("{}.{name}", rig.topic);
+        let mut changelog = NewTopic::new(format!("{topic}.schedule"), partitions);
+        for (name, value) in config {
+            let (name, value) = ((*name).to_owned(), (*value).to_owned());
+            changelog.config.insert(name, value);
+        }
+        let topics = vec![NewTopic::new(&topic, 2), changelog];
+        create_topics(&settings, topics, PATIENCE).await.unwrap();
+        let options = SchedulerOptions {
+            topic,
+            ..rig.options(folder.path())
+        };
+        let error = Scheduler::start(options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.message().to_owned()
+    };
+    let compact = ("cleanup.policy", "compact");
+    let text = refusal("parts", 3, &[compact]).await;
+    assert!(text.contains("3 partitions"), "{text}");
+    let text = refusal("deletes", 2, &[]).await;
+    assert!(text.contains("cleanup.policy=delete"), "{text}");
+    let text = refusal("forgets", 2, &[compact, ("delete.retention.ms", "60000")]).await;
+    assert!(
+        text.contains("=60000") && text.contains("43200000"),
+        "{text}"
+    );
+    let missing = SchedulerOptions {
+        topic: format!("{}.nowhere", rig.topic),
+        ..rig.options(folder.path())
+    };
+    let error = Scheduler::start(missing).await.unwrap_err();
+    assert!(error.message().contains("does not exist"), "{error}");
+}

@@ -51,7 +51,7 @@ fn letters() -> LetterNeeds<'static> {
         dialects: 1,
         routed: false,
         source_timestamps: false,
-        retries: false,
+        retries: None,
     }
 }
 
@@ -265,7 +265,7 @@ fn letters_of_several_topics_in_one_want_the_most_of_all() {
 #[test]
 fn retries_need_their_topic_too() {
     let asked = LetterNeeds {
-        retries: true,
+        retries: Some(Vec::new()),
         ..letters()
     };
     // What comes back has its dead letters where its source has.

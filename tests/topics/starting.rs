@@ -88,7 +88,7 @@ impl Told {
 fn observed<'c>(builder: PipelineBuilder<'c>, told: &Told) -> PipelineBuilder<'c> {
     let told = told.clone();
     builder.observer(move |event: &PipelineEvent<'_>| match event {
-        PipelineEvent::TopicProblem(problem) => told.push(problem.to_string()),
+        PipelineEvent::TopicProblem { problem, .. } => told.push(problem.to_string()),
         PipelineEvent::TopicLeftOut { topic, kind } => {
             told.push(format!("left out {topic}: {kind}"))
         }
@@ -123,7 +123,8 @@ async fn ended(run: Run) -> Result<Summary> {
 async fn a_dead_letter_topic_that_is_missing_is_an_error_with_its_command() {
     let rig = Rig::new(&[("orders", 3)]);
     let told = Told::default();
-    let (_, run) = pipeline(&rig.configuration("topics=orders"), &told).unwrap();
+    let properties = "topics=orders\ntopics.check=refuse";
+    let (_, run) = pipeline(&rig.configuration(properties), &told).unwrap();
     let error = ended(run).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     let text = error.message();

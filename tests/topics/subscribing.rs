@@ -91,7 +91,7 @@ fn retries_of_this_group_are_read_and_of_no_other() {
         "bills.shop.retry",
     ];
     let subscription = Subscription::parse("^orders-.*, payments").unwrap();
-    let subscription = subscription.with_retries("shop").unwrap();
+    let subscription = subscription.with_retries("shop", []).unwrap();
     let topics = subscription.resolve(existing, &own()).topics;
     assert_eq!(
         topics.into_iter().collect::<Vec<_>>(),
@@ -126,7 +126,7 @@ fn what_would_feed_on_itself_is_refused() {
         let own = OwnTopics::new(template, "shop").unwrap();
         let mut subscription = Subscription::parse(topics).unwrap();
         if retries {
-            subscription = subscription.with_retries("shop").unwrap();
+            subscription = subscription.with_retries("shop", []).unwrap();
         }
         subscription.check_dead_letters(template, &own, "shop")
     };
@@ -194,4 +194,31 @@ proptest! {
             prop_assert_eq!(own.source_of(letters), Some(topic));
         }
     }
+}
+
+#[test]
+fn retries_that_wait_in_topics_are_read_from_each_of_them() {
+    let own = OwnTopics::new(TEMPLATE, "shop").unwrap();
+    let delays = ["5s".to_owned(), "1m".to_owned()];
+    let subscription = Subscription::parse("orders,^pay").unwrap();
+    let subscription = subscription.with_retries("shop", delays).unwrap();
+    let existing = [
+        "payments",
+        "payments.shop.retry.1m",
+        "payments.shop.retry.7m",
+        "payments.shop.retry",
+        "payments.other.retry.1m",
+    ];
+    let resolved = subscription.resolve(existing, &own);
+    let read: Vec<&str> = resolved.topics.iter().map(String::as_str).collect();
+    assert_eq!(
+        read,
+        [
+            "orders",
+            "orders.shop.retry.1m",
+            "orders.shop.retry.5s",
+            "payments",
+            "payments.shop.retry.1m"
+        ]
+    );
 }

@@ -8,6 +8,7 @@ use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
 use crate::pipeline::source::Written;
 use crate::record::OutgoingRecord;
+use crate::status::Status;
 use crate::transport::{Delivered, Settings, Sink, WriteFailure};
 use std::collections::HashMap;
 use std::fmt;
@@ -82,6 +83,13 @@ impl PipelineProducer {
     /// Writes all of them, queued in their order by the first poll. Acknowledged when all are; else
     /// the first error, and a second try writes all of them again.
     pub fn write_all(&self, records: Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
+        if let [record] = &*records {
+            let sending = self.send(record.clone());
+            return Box::pin(async move {
+                let sent = sending.await;
+                sent.map_or_else(unwritten, |_| Written::Acknowledged)
+            });
+        }
         let producer = self.clone();
         Box::pin(async move {
             let (mut tasks, mut wrong) = (JoinSet::new(), None);
@@ -96,7 +104,7 @@ impl PipelineProducer {
                 let sent = sent.unwrap_or_else(|_| Err(Error::unavailable("a write was given up")));
                 wrong = wrong.or(sent.err());
             }
-            wrong.map_or(Written::Acknowledged, Written::Held)
+            wrong.map_or(Written::Acknowledged, unwritten)
         })
     }
 
@@ -187,6 +195,18 @@ impl PipelineProducer {
     fn lines(&self) -> MutexGuard<'_, HashMap<String, Arc<Line>>> {
         let lines = self.shared.lines.lock();
         lines.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An output that was refused for what it is, written alone, is refused for ever.
+fn unwritten(error: Error) -> Written {
+    match WriteFailure::of(&error) {
+        Some(
+            WriteFailure::TooLarge
+            | WriteFailure::InvalidTimestamp
+            | WriteFailure::UnknownPartition,
+        ) => Written::Failed(error.with_status(Status::Permanent)),
+        _ => Written::Held(error),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which topics a pipeline needs, and what of them.
 
 use super::check::Severity;
-use crate::dead_letter::{destination, retry_topic};
+use super::subscription::{retried, retry_topics};
+use crate::dead_letter::destination;
 use crate::transport::kafka::{TopicDetails, TopicFound};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -195,17 +196,22 @@ pub struct LetterNeeds<'a> {
     pub routed: bool,
     /// Whether dead letters have the timestamps of their records.
     pub source_timestamps: bool,
-    /// Whether records come again through a topic of the group.
-    pub retries: bool,
+    /// Whether records come again through topics of the group, and in which they wait for how long;
+    /// none where they wait elsewhere.
+    pub retries: Option<Vec<(String, Duration)>>,
 }
 
 impl LetterNeeds<'_> {
     /// Whether retries of this pipeline's group come back through `topic`.
     pub(super) fn is_retries(&self, topic: &str) -> bool {
-        let of = topic
-            .strip_suffix(".retry")
-            .and_then(|of| of.strip_suffix(self.group));
-        self.retries && of.is_some_and(|of| of.len() > 1 && of.ends_with('.'))
+        self.delays()
+            .is_some_and(|delays| retried(topic, self.group, &delays).is_some())
+    }
+
+    /// The delays of the topics of retries, as their names end.
+    pub(super) fn delays(&self) -> Option<Vec<String>> {
+        let retries = self.retries.as_ref()?;
+        Some(retries.iter().map(|(delay, _)| delay.clone()).collect())
     }
 }
 
@@ -243,14 +249,23 @@ pub fn needs(sources: &[TopicFound], letters: &LetterNeeds<'_>) -> Vec<TopicNeed
             }
             add(need);
         }
-        if letters.retries
-            && let Ok(again) = retry_topic(name, group)
-        {
+        let waits = letters.retries.as_deref().unwrap_or_default();
+        let again = letters
+            .delays()
+            .map(|delays| retry_topics(name, group, &delays));
+        for (index, again) in again.and_then(Result::ok).into_iter().flatten().enumerate() {
             let mut need = TopicNeed::new(again, TopicUse::Retries(name.clone()), Severity::Error);
             if let Some(details) = details {
                 like(&mut need, details, letters.dialects);
             }
+            let wait = waits.get(index).map_or(Duration::ZERO, |(_, wait)| *wait);
             let kept = need.retention.map_or(USUALLY_KEPT, |kept| kept.value);
+            let kept = kept.saturating_add(wait);
+            if !wait.is_zero() {
+                // Kept for less, it would be gone before it is due.
+                let least = wait.saturating_add(Duration::from_secs(1));
+                need.retention = Some(AtLeast::required(least));
+            }
             set_retention(&mut need, kept, details);
             add(need);
         }

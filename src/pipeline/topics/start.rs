@@ -31,7 +31,7 @@ pub(in crate::pipeline) struct TopicPlan {
     pub(super) dialects: usize,
     pub(super) routed: bool,
     pub(super) source_timestamps: bool,
-    pub(super) retries: bool,
+    pub(super) retries: Option<Vec<(String, Duration)>>,
 }
 
 /// The topics as they were found.
@@ -56,8 +56,8 @@ impl TopicPlan {
     ) -> Result<Self> {
         let own = OwnTopics::new(letters.template, letters.group)?;
         let mut subscription = Subscription::new(topics)?;
-        if letters.retries {
-            subscription = subscription.with_retries(letters.group)?;
+        if let Some(delays) = letters.delays() {
+            subscription = subscription.with_retries(letters.group, delays)?;
         }
         subscription.check_dead_letters(letters.template, &own, letters.group)?;
         Ok(TopicPlan {
@@ -70,7 +70,7 @@ impl TopicPlan {
             dialects: letters.dialects,
             routed: letters.routed,
             source_timestamps: letters.source_timestamps,
-            retries: letters.retries,
+            retries: letters.retries.clone(),
         })
     }
 
@@ -109,9 +109,13 @@ impl TopicPlan {
                 return Ok(prepared);
             }
         }
-        match self.examine(admin, &prepared.topics, observer).await {
+        let commands = Commands::of(client);
+        match self
+            .examine(admin, &prepared.topics, &commands, observer)
+            .await
+        {
             Ok(problems) => {
-                self.refuse(&problems, &Commands::of(client))?;
+                self.refuse(&problems, &commands)?;
                 prepared.examined.clone_from(&prepared.topics);
             }
             Err(error) => observer.event(&PipelineEvent::Warning(&error)),
@@ -139,6 +143,7 @@ impl TopicPlan {
         &self,
         admin: &TopicAdmin,
         topics: &BTreeSet<String>,
+        commands: &Commands,
         observer: &dyn PipelineObserver,
     ) -> Result<Vec<TopicProblem>> {
         if !self.looks() || topics.is_empty() {
@@ -150,7 +155,7 @@ impl TopicPlan {
             dialects: self.dialects,
             routed: self.routed,
             source_timestamps: self.source_timestamps,
-            retries: self.retries,
+            retries: self.retries.clone(),
         };
         let sources = topics.iter().filter(|name| !letters.is_retries(name));
         let sources: Vec<String> = sources.cloned().collect();
@@ -181,7 +186,11 @@ impl TopicPlan {
             problems.clear();
         }
         for problem in &problems {
-            observer.event(&PipelineEvent::TopicProblem(problem));
+            let command = commands.command(problem);
+            observer.event(&PipelineEvent::TopicProblem {
+                problem,
+                command: command.as_deref(),
+            });
         }
         Ok(problems)
     }

@@ -22,8 +22,9 @@ use std::collections::BTreeSet;
 pub struct Subscription {
     names: BTreeSet<String>,
     patterns: Vec<Regex>,
-    /// The group whose retries are read too.
-    retries: Option<String>,
+    /// The group whose retries are read too, and the delays of the topics in which they wait; none
+    /// where they come through one topic.
+    retries: Option<(String, Vec<String>)>,
 }
 
 /// What there is to read at the moment.
@@ -70,16 +71,28 @@ impl Subscription {
         })
     }
 
-    /// Reads the retries of `group` too: of each topic the one through which they come back.
+    /// Reads the retries of `group` too: of each topic those in which they wait for these delays, or
+    /// without delays the one through which they come back.
     ///
     /// # Errors
     /// Kind Config, when a topic's retries have no topic.
-    pub fn with_retries(mut self, group: &str) -> Result<Self> {
+    pub fn with_retries(
+        mut self,
+        group: &str,
+        delays: impl IntoIterator<Item = String>,
+    ) -> Result<Self> {
+        let delays: Vec<String> = delays.into_iter().collect();
         for name in &self.names {
-            retry_topic(name, group)?;
+            retry_topics(name, group, &delays)?;
         }
-        self.retries = Some(group.to_owned());
+        self.retries = Some((group.to_owned(), delays));
         Ok(self)
+    }
+
+    fn again(&self, name: &str) -> Vec<String> {
+        let retries = self.retries.as_ref();
+        let topics = retries.map(|(group, delays)| retry_topics(name, group, delays));
+        topics.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Whether there are patterns, so that [`resolve`](Self::resolve) depends on what exists.
@@ -96,9 +109,7 @@ impl Subscription {
         let mut resolved = Resolved::default();
         for name in &self.names {
             resolved.topics.insert(name.clone());
-            let retries = self.retries.as_deref();
-            let again = retries.and_then(|group| retry_topic(name, group).ok());
-            resolved.topics.extend(again);
+            resolved.topics.extend(self.again(name));
         }
         for name in existing {
             if resolved.topics.contains(name) {
@@ -125,15 +136,13 @@ impl Subscription {
     pub fn check_dead_letters(&self, template: &str, own: &OwnTopics, group: &str) -> Result<()> {
         for name in &self.names {
             let to = destination(template, name, Some(group))?;
-            let again = retry_topic(name, group);
-            if self.names.contains(&to) || (self.retries.is_some() && again.is_ok_and(|a| a == to))
-            {
+            if self.names.contains(&to) || self.again(name).contains(&to) {
                 return Err(feeds(name, &to));
             }
         }
-        if self.retries.is_some() && self.has_patterns() {
+        if self.has_patterns() {
             let to = destination(template, "topic", Some(group))?;
-            if retry_topic("topic", group).is_ok_and(|again| again == to) {
+            if self.again("topic").contains(&to) {
                 return Err(feeds("topic", &to));
             }
         }
@@ -161,10 +170,38 @@ impl Subscription {
 
     /// The topic whose retries for our group are in `name`.
     fn retried<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let group = self.retries.as_deref()?;
-        let of = name.strip_suffix(".retry")?.strip_suffix(group)?;
-        of.strip_suffix('.').filter(|of| !of.is_empty())
+        let (group, delays) = self.retries.as_ref()?;
+        retried(name, group, delays)
     }
+}
+
+/// The topics through which the retries of `topic` come back to `group`.
+pub(super) fn retry_topics(topic: &str, group: &str, delays: &[String]) -> Result<Vec<String>> {
+    let base = retry_topic(topic, group)?;
+    if delays.is_empty() {
+        return Ok(vec![base]);
+    }
+    let names = delays.iter().map(|delay| format!("{base}.{delay}"));
+    names
+        .map(|name| match check_topic_name(&name) {
+            Ok(()) => Ok(name),
+            Err(why) => Err(Error::config(format!(
+                "the topic of retries `{name}` {why}"
+            ))),
+        })
+        .collect()
+}
+
+/// The topic whose retries for `group` are in `name`.
+pub(super) fn retried<'n>(name: &'n str, group: &str, delays: &[String]) -> Option<&'n str> {
+    let base = match delays.is_empty() {
+        true => name,
+        false => delays
+            .iter()
+            .find_map(|delay| name.strip_suffix(delay.as_str())?.strip_suffix('.'))?,
+    };
+    let of = base.strip_suffix(".retry")?.strip_suffix(group)?;
+    of.strip_suffix('.').filter(|of| !of.is_empty())
 }
 
 fn feeds(topic: &str, letters: &str) -> Error {

@@ -1,5 +1,6 @@
 //! While a pipeline runs: topics that come and go.
 
+use super::command::Commands;
 use super::start::{Prepared, TopicPlan, tell_left_out};
 use crate::pipeline::observer::{PipelineEvent, PipelineObserver};
 use crate::transport::Settings;
@@ -44,6 +45,7 @@ impl TopicPlan {
         let Some(admin) = admin else {
             return pending().await;
         };
+        let commands = Commands::of(client);
         loop {
             let unseen = self.looks() && !subscribed.is_subset(&examined);
             let wait = match found && !unseen && !subscribed.is_empty() {
@@ -67,7 +69,7 @@ impl TopicPlan {
             let topics = resolved.topics;
             let new: BTreeSet<String> = topics.difference(&examined).cloned().collect();
             // Before they are read, for what they need may be created.
-            match self.examine(&admin, &new, observer).await {
+            match self.examine(&admin, &new, &commands, observer).await {
                 Ok(_) => examined.clone_from(&topics),
                 Err(error) => observer.event(&PipelineEvent::Warning(&error)),
             }

@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::ffi;
+use super::lookup;
 use super::properties::client_config;
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
@@ -21,9 +22,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// librdkafka's default of `delivery.timeout.ms`; also the limit of waiting for a place in the
 /// queue where that setting is 0, which means none.
 const DELIVERY: Duration = Duration::from_secs(300);
-
-/// How long a call for metadata may take.
-const METADATA: Duration = Duration::from_secs(10);
 
 /// First and longest wait before a full queue is tried again though no report came.
 const QUEUE_WAITS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -217,21 +215,8 @@ impl KafkaSink {
         let producer = Arc::clone(self.producer()?);
         let topic = topic.to_owned();
         super::blocking(move || {
-            let doing = "could not look up";
-            let metadata = producer
-                .client()
-                .fetch_metadata(Some(&topic), METADATA)
-                .map_err(|cause| errors::from_kafka(&format!("{doing} topic {topic}"), &cause))?;
-            let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
-                return Ok(None);
-            };
-            match found.error().map(RDKafkaErrorCode::from) {
-                None => Ok(i32::try_from(found.partitions().len()).ok()),
-                Some(
-                    RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic,
-                ) => Ok(None),
-                Some(code) => Err(errors::of_write(doing, &topic, code)),
-            }
+            let refused = |doing: &str, code| errors::of_write(doing, &topic, code);
+            lookup::partitions(producer.client(), &topic, refused)
         })
         .await
     }

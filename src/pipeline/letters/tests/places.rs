@@ -135,7 +135,10 @@ async fn what_a_handler_produces_is_written_in_order_or_held_as_one() {
     // A neighbour that is too large is no fault of the others.
     cluster.state().written.clear();
     let mixed = [out("out", "x".repeat(5_000)), out("out", "small".into())];
-    let error = held(producer.write_all(mixed.into()).await);
+    let written = producer.write_all(mixed.into()).await;
+    let Written::Failed(error) = written else {
+        panic!("{written:?}");
+    };
     assert_eq!(WriteFailure::of(&error), Some(WriteFailure::TooLarge));
     assert_eq!(cluster.written().len(), 1);
 

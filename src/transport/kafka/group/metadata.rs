@@ -7,6 +7,7 @@ use super::period::{OwnedPartition, Place};
 use crate::error::{Error, Result};
 use crate::transport::kafka::errors;
 use crate::transport::kafka::ffi::SharedConsumer;
+use crate::transport::kafka::source::SourceContext;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{Consumer, ConsumerGroupMetadata};
 use rdkafka::topic_partition_list::Offset;
@@ -22,14 +23,27 @@ const LOOKUP: Duration = Duration::from_secs(5);
 /// It holds no generation: the one of the moment is asked for when the offsets are sent, for it
 /// changes with each rebalance. Cloning is cheap; it does not keep the consumer alive.
 #[derive(Clone)]
-pub struct GroupMetadata {
-    consumer: Weak<SharedConsumer<GroupContext>>,
-    shared: Arc<Shared>,
+pub struct GroupMetadata(Whose);
+
+#[derive(Clone)]
+enum Whose {
+    Member {
+        consumer: Weak<SharedConsumer<GroupContext>>,
+        shared: Arc<Shared>,
+    },
+    /// A consumer that is no member: the group has none, and no generation.
+    Alone(Weak<SharedConsumer<SourceContext>>),
 }
 
 impl GroupMetadata {
     pub(super) fn new(consumer: Weak<SharedConsumer<GroupContext>>, shared: Arc<Shared>) -> Self {
-        GroupMetadata { consumer, shared }
+        GroupMetadata(Whose::Member { consumer, shared })
+    }
+
+    pub(in crate::transport::kafka) fn alone(
+        consumer: Weak<SharedConsumer<SourceContext>>,
+    ) -> Self {
+        GroupMetadata(Whose::Alone(consumer))
     }
 
     /// What to send with these offsets, now. Blocks for a moment.
@@ -41,13 +55,21 @@ impl GroupMetadata {
         commits: &[Commit],
     ) -> Result<ConsumerGroupMetadata> {
         let closed = || Error::unavailable("the group's consumer is closed");
-        let consumer = self.consumer.upgrade().ok_or_else(closed)?;
+        let (consumer, shared) = match &self.0 {
+            Whose::Member { consumer, shared } => (consumer.upgrade(), shared),
+            Whose::Alone(consumer) => {
+                let consumer = consumer.upgrade().ok_or_else(closed)?;
+                let metadata = consumer.get().ok_or_else(closed)?.group_metadata();
+                return metadata.ok_or_else(closed);
+            }
+        };
+        let consumer = consumer.ok_or_else(closed)?;
         let metadata = consumer.get().ok_or_else(closed)?.group_metadata();
         // Only now: what is given back later belongs to a later generation, which the coordinator
         // tells from this one.
         match commits
             .iter()
-            .find(|commit| self.shared.table.current(&commit.partition).is_none())
+            .find(|commit| shared.table.current(&commit.partition).is_none())
         {
             Some(commit) => Err(Error::unavailable(format!(
                 "{} [{}] is no longer ours",
