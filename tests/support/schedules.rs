@@ -50,6 +50,7 @@ pub async fn delivers(rig: &Rig, folder: &Folder) {
     let counts = running.stop().await;
     assert_eq!(counts.early.load(Relaxed), 0);
     assert_eq!(counts.delivered.load(Relaxed), 60);
+    println!("latest: {} ms", counts.latest.load(Relaxed));
     assert_eq!(rig.waiting().await, BTreeMap::new());
 }
 
