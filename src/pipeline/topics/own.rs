@@ -2,6 +2,7 @@
 
 use crate::dead_letter::{destination, is_retry_topic};
 use crate::error::{Error, Result};
+use crate::transport::check_topic_name;
 use regex::bytes::Regex;
 use std::fmt;
 
@@ -92,6 +93,7 @@ impl OwnTopics {
         let length = name.len().checked_sub(fixed)?.checked_div(times)?;
         let begin = template.find("${topic}")?;
         let source = name.get(begin..begin.checked_add(length)?)?;
+        check_topic_name(source).ok()?;
         let back = destination(&self.template, source, Some(&self.group));
         back.is_ok_and(|back| back == name)
             .then(|| source.to_owned())
