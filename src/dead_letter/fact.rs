@@ -1,6 +1,7 @@
 //! What can be told about a dead letter, and the bytes of a header that tells it.
 
 use bytes::Bytes;
+use std::io::Write;
 
 use super::router::check_topic;
 use super::text::{NAME_LIMIT, prefix};
@@ -199,15 +200,22 @@ impl Encoding {
 
     /// The bytes of `fact`; `None` when this encoding has none for it.
     pub fn encode(self, fact: &Fact) -> Option<Bytes> {
+        let mut bytes = Vec::new();
+        self.encode_into(fact, &mut bytes)?;
+        Some(bytes.into())
+    }
+
+    /// Adds the bytes of `fact`; `None`, and nothing added, when this encoding has none for it.
+    pub(super) fn encode_into(self, fact: &Fact, into: &mut Vec<u8>) -> Option<()> {
         match (self, fact) {
-            (Encoding::Utf8, Fact::Text(text)) => Some(Bytes::copy_from_slice(text.as_bytes())),
-            (Encoding::Decimal, Fact::Number(number)) => Some(number.to_string().into()),
+            (Encoding::Utf8, Fact::Text(text)) => into.extend_from_slice(text.as_bytes()),
+            (Encoding::Decimal, Fact::Number(number)) => write!(into, "{number}").ok()?,
             (Encoding::I32, Fact::Number(number)) => {
                 let number = i32::try_from(*number).ok()?;
-                Some(Bytes::copy_from_slice(&number.to_be_bytes()))
+                into.extend_from_slice(&number.to_be_bytes());
             }
             (Encoding::I64, Fact::Number(number)) => {
-                Some(Bytes::copy_from_slice(&number.to_be_bytes()))
+                into.extend_from_slice(&number.to_be_bytes());
             }
             (Encoding::BigInteger, Fact::Number(number)) => {
                 let bytes = number.to_be_bytes();
@@ -220,10 +228,11 @@ impl Encoding {
                         _ => false,
                     })
                     .count();
-                bytes.get(spare..).map(Bytes::copy_from_slice)
+                into.extend_from_slice(bytes.get(spare..)?);
             }
-            _ => None,
+            _ => return None,
         }
+        Some(())
     }
 
     /// What `bytes` say; `None` when they are not of this encoding.

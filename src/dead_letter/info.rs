@@ -69,10 +69,19 @@ impl DeadLetterInfo {
     /// Texts are single lines within [`MESSAGE_LIMIT`](super::MESSAGE_LIMIT) and its like, control
     /// characters made blanks.
     pub fn of_given_up(given: &GivenUp<'_>, group: Option<&str>, failed_at: i64) -> Self {
+        Self::telling(given, group, failed_at, |_| true)
+    }
+
+    /// The same of the fields that are `wanted`, for each costs a text.
+    pub(super) fn telling(
+        given: &GivenUp<'_>,
+        group: Option<&str>,
+        failed_at: i64,
+        wanted: impl Fn(Field) -> bool,
+    ) -> Self {
         let (record, error) = (given.record, given.error);
         let texts = Texts::of(error);
         let kind = error.kind().as_str();
-        let class = format!("{CLASS_PREFIX}{kind}");
         let mut info = DeadLetterInfo::new();
         if !record.topic.is_empty() {
             info.set(Field::Topic, record.topic.as_str());
@@ -89,7 +98,9 @@ impl DeadLetterInfo {
             fingerprint(kind, &texts.stage_path, &texts.message),
         );
         if let Some(stage) = texts.stages.last() {
-            info.set(Field::ExecutingClass, stage.as_str());
+            if wanted(Field::ExecutingClass) {
+                info.set(Field::ExecutingClass, stage.as_str());
+            }
             info.set(Field::StagePath, texts.stage_path.as_str());
         }
         info.set(Field::Status, error.status().as_str());
@@ -99,12 +110,19 @@ impl DeadLetterInfo {
         let elapsed = i64::try_from(error.elapsed().as_millis()).unwrap_or(i64::MAX);
         info.set(Field::ElapsedMillis, elapsed);
         if let Some(root) = texts.causes.last() {
-            info.set(Field::CauseMessage, root.as_str());
+            if wanted(Field::CauseMessage) {
+                info.set(Field::CauseMessage, root.as_str());
+            }
             info.set(Field::Causes, texts.cause_line());
         }
-        info.set(Field::Trace, texts.trace(&class));
+        let class = || format!("{CLASS_PREFIX}{kind}");
+        if wanted(Field::Trace) {
+            info.set(Field::Trace, texts.trace(&class()));
+        }
         info.set(Field::Message, texts.message);
-        info.set(Field::ExceptionClass, class);
+        if wanted(Field::ExceptionClass) {
+            info.set(Field::ExceptionClass, class());
+        }
         info.set(Field::FailedAt, failed_at);
         info.set(Field::Version, env!("CARGO_PKG_VERSION"));
         info

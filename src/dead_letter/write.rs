@@ -73,6 +73,28 @@ impl TimestampPolicy {
     }
 }
 
+/// What `told` says in the headers of `dialect`, whose values share one allocation.
+fn add(out: &mut Headers, dialect: Dialect, told: &DeadLetterInfo) {
+    let (mut rows, mut bytes) = (Vec::new(), Vec::with_capacity(512));
+    for header in dialect.headers() {
+        if header.role == Role::Foreign {
+            continue;
+        }
+        let begin = bytes.len();
+        let fact = told.get(header.field);
+        match fact.map(|fact| header.encoding.encode_into(fact, &mut bytes)) {
+            Some(Some(())) => rows.push((header.name, Some(begin..bytes.len()))),
+            None if header.null_when_absent => rows.push((header.name, None)),
+            // Nothing to tell, or nothing that this encoding could hold.
+            None | Some(None) => {}
+        }
+    }
+    let bytes = Bytes::from(bytes);
+    for (name, range) in rows {
+        out.push(name, range.map(|range| bytes.slice(range)));
+    }
+}
+
 /// How much of a dead letter is written: the steps for one that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
@@ -219,7 +241,10 @@ impl DeadLetters {
         now: i64,
     ) -> OutgoingRecord {
         let record = given.record;
-        let mut info = DeadLetterInfo::of_given_up(given, self.group.as_deref(), now);
+        // Others tell in their own way, from whatever is known.
+        let only_ours = self.dialects == [Dialect::KafkaChain];
+        let wanted = |field| !only_ours || Dialect::KafkaChain.header(field).is_some();
+        let mut info = DeadLetterInfo::telling(given, self.group.as_deref(), now, wanted);
         if rung != Rung::Full {
             info.shorten();
         }
@@ -285,18 +310,7 @@ impl DeadLetters {
                 };
                 event::add_attributes(&mut out, own, &told);
             }
-            for header in dialect.headers() {
-                if header.role == Role::Foreign {
-                    continue;
-                }
-                let fact = told.get(header.field);
-                match fact.map(|fact| header.encoding.encode(fact)) {
-                    Some(Some(value)) => out.push(header.name, Some(value)),
-                    None if header.null_when_absent => out.push(header.name, None::<Bytes>),
-                    // Nothing to tell, or nothing that this encoding could hold.
-                    None | Some(None) => {}
-                }
-            }
+            add(&mut out, *dialect, &told);
         }
         let size = info.get(Field::ValueLeftOut);
         if let Some(size) = size.and_then(|size| VALUE_LEFT_OUT.encoding.encode(size)) {
