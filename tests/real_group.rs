@@ -8,11 +8,17 @@ mod real;
 
 use group::{PATIENCE, assigned, churn, fill, settings, start, take};
 use kafka_chain::transport::Settings;
-use kafka_chain::transport::kafka::{Commit, KafkaSink, NewTopic, create_topics};
+use kafka_chain::transport::kafka::{
+    AssignedPartition, Commit, KafkaRecord, KafkaSink, NewTopic, PartitionReader, ReadTo,
+    create_topics,
+};
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const PARTITIONS: i32 = 6;
+const NO_RECORD: [i64; 0] = [];
 
 struct Rig {
     servers: String,
@@ -127,5 +133,94 @@ async fn offsets_and_pauses_hold_on_a_real_broker() {
         .collect();
     starts.sort();
     assert_eq!(starts, [None, Some(4), Some(4), Some(4), Some(4), Some(4)]);
+    second.close(Vec::new(), PATIENCE).await;
+}
+
+/// Begins a transaction, writes so many records, and ends it.
+fn transaction(rig: &Rig, records: usize, commits: bool) {
+    let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
+        .set("bootstrap.servers", &rig.servers)
+        .set("transactional.id", &rig.topic)
+        .create()
+        .unwrap();
+    producer.init_transactions(PATIENCE).unwrap();
+    producer.begin_transaction().unwrap();
+    for _ in 0..records {
+        let record = BaseRecord::<(), str>::to(&rig.topic)
+            .partition(0)
+            .payload("x");
+        producer.send(record).unwrap();
+    }
+    // Aborting throws away what was not sent.
+    producer.flush(PATIENCE).unwrap();
+    match commits {
+        true => producer.commit_transaction(PATIENCE).unwrap(),
+        false => producer.abort_transaction(PATIENCE).unwrap(),
+    }
+}
+
+async fn read(reader: &mut PartitionReader, into: &mut Vec<KafkaRecord>) -> Option<ReadTo> {
+    let read = std::future::poll_fn(|cx| reader.poll_take(cx, 100, into));
+    timeout(PATIENCE, read).await.unwrap()
+}
+
+/// Reads until `position` and answers the offsets of the records.
+async fn read_to(reader: &mut PartitionReader, position: i64) -> Vec<i64> {
+    let mut records = Vec::new();
+    loop {
+        match read(reader, &mut records).await {
+            Some(ReadTo::End(end)) if end == position => break,
+            Some(ReadTo::End(end)) => assert!(end < position, "{end}"),
+            Some(ReadTo::Records) => {}
+            None => panic!("the ownership goes on"),
+        }
+    }
+    records
+        .iter()
+        .map(|record| record.record().offset)
+        .collect()
+}
+
+/// FC-058, FC-061: markers at the end, of committed and of aborted transactions, are passed: the
+/// position lies behind them, and nothing lags.
+#[tokio::test]
+async fn markers_of_transactions_at_the_end_are_passed() {
+    let Some(rig) = rig("markers").await else {
+        return;
+    };
+    transaction(&rig, 3, true);
+    let settings = rig.settings(&[
+        ("session.timeout.ms", "6000"),
+        ("statistics.interval.ms", "100"),
+    ]);
+    let mut consumer = start(&settings, &rig.topic);
+    let handle = consumer.handle();
+    let mut partitions = assigned(&mut consumer).await;
+    let at = |assigned: &AssignedPartition| assigned.partition.partition == 0;
+    let first = partitions.iter().position(at).unwrap();
+    let mut one = partitions.remove(first);
+    assert_eq!(read_to(&mut one.reader, 4).await, [0, 1, 2]);
+    transaction(&rig, 2, false);
+    assert_eq!(read_to(&mut one.reader, 7).await, NO_RECORD);
+    let no_lag = async {
+        let lags = || handle.lags().into_iter().find(|lag| lag.partition == 0);
+        while lags().is_none_or(|lag| lag.lag != 0) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, no_lag).await.unwrap();
+    let last = vec![Commit::new(one.partition.clone(), 7)];
+    assert_eq!(consumer.close(last, PATIENCE).await, [Ok(())]);
+
+    // Nothing but markers since: the next member passes them as well.
+    transaction(&rig, 1, false);
+    let mut second = start(&settings, &rig.topic);
+    let mut partitions = assigned(&mut second).await;
+    let first = partitions.iter().position(at).unwrap();
+    let mut one = partitions.remove(first);
+    assert_eq!(one.start, Some(7));
+    assert_eq!(read_to(&mut one.reader, 9).await, NO_RECORD);
+    fill(&rig.sink, &rig.topic, 0, 1).await;
+    assert_eq!(take(&mut one.reader, 1).await, [9]);
     second.close(Vec::new(), PATIENCE).await;
 }

@@ -257,3 +257,24 @@ async fn a_dead_broker_stops_neither_polling_nor_closing() {
     let results = timeout(Duration::from_secs(20), closing).await.unwrap();
     assert!(results[0].is_err());
 }
+
+/// A record written while the partition pauses at its end comes after the pause: news of the end
+/// must not move the place where librdkafka goes on.
+#[tokio::test]
+async fn a_pause_at_the_end_skips_nothing() {
+    let rig = rig("end", 1);
+    fill(&rig.sink, "end", 0, 3).await;
+    let mut consumer = start(&rig.settings("end", EAGER), "end");
+    let handle = consumer.handle();
+    let mut one = assigned(&mut consumer).await.remove(0);
+    assert_eq!(take(&mut one.reader, 3).await, [0, 1, 2]);
+    // Long enough for librdkafka to fetch again and find the end.
+    let none = timeout(Duration::from_millis(1500), one.reader.next_batch(1)).await;
+    assert!(none.is_err());
+    for offset in [3, 4] {
+        assert!(handle.pause(&one.partition, true).await.unwrap());
+        fill(&rig.sink, "end", 0, 1).await;
+        assert!(handle.pause(&one.partition, false).await.unwrap());
+        assert_eq!(take(&mut one.reader, 1).await, [offset]);
+    }
+}

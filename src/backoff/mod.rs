@@ -26,6 +26,7 @@ pub(crate) use none::spec as none_spec;
 use crate::error::Error;
 use crate::tree::Tree;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,23 @@ pub trait Backoff: Send + Sync {
     fn describe(&self) -> Tree {
         Tree::opaque("backoff")
     }
+}
+
+tokio::task_local! {
+    /// Chains are called through traits of users' own, which such a thing cannot be an argument of.
+    static LONGEST: Duration;
+}
+
+/// Runs `future`, in which no retry of a chain waits longer than `longest`.
+pub(crate) async fn with_longest_wait<F: Future>(longest: Duration, future: F) -> F::Output {
+    LONGEST.scope(longest, future).await
+}
+
+/// The wait of a retry, no longer than it may be here and now.
+pub(crate) fn cut(wait: Duration) -> Duration {
+    LONGEST
+        .try_with(|longest| wait.min(*longest))
+        .unwrap_or(wait)
 }
 
 /// How many waits the worst case adds up before it calls the sum endless.

@@ -47,9 +47,19 @@ pub fn retry_topic(topic: &str, group: &str) -> Result<String> {
     Ok(name)
 }
 
-/// Whether `name` is that of a topic of retries, of whatever topic and group.
+/// Whether `name` is that of a topic of retries, of whatever topic and group, perhaps with a delay at its
+/// end: `orders.shop.retry`, `orders.shop.retry.5s`.
 pub fn is_retry_topic(name: &str) -> bool {
+    let name = match name.rsplit_once('.') {
+        Some((rest, delay)) if is_delay(delay) => rest,
+        _ => name,
+    };
     name.rsplit('.').next() == Some(RETRY) && name.split('.').count() > 2
+}
+
+fn is_delay(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < text.len() && ["ms", "s", "m", "h", "d"].contains(&unit)
 }
 
 /// Where a record that comes again was consumed first, and how often it was delivered.
@@ -211,7 +221,10 @@ mod tests {
         assert!(is_retry_topic("orders.shop.retry"));
         assert!(is_retry_topic("orders.eu.my.shop.retry"));
         assert!(!is_retry_topic("orders.retry"));
-        assert!(!is_retry_topic("orders.shop.retry.5s"));
+        assert!(is_retry_topic("orders.shop.retry.5s"));
+        assert!(is_retry_topic("orders.shop.retry.500ms"));
+        assert!(!is_retry_topic("orders.shop.retry.soon"));
+        assert!(!is_retry_topic("orders.retry.5s"));
     }
 
     #[test]

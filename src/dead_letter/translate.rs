@@ -3,6 +3,7 @@
 use super::dialects::Dialect;
 use super::fact::Field;
 use super::info::DeadLetterInfo;
+use std::borrow::Cow;
 
 /// The exceptions through which Spring looks at the cause (`DeadLetterRecordManager`).
 const SPRING_WRAPPERS: [&str; 2] = ["ListenerExecutionFailedException", "TimestampedException"];
@@ -21,17 +22,17 @@ const STAGES: [(&str, &str); 3] = [
 ];
 
 /// `info` as `dialect` tells it.
-pub(super) fn told(dialect: Dialect, mut info: DeadLetterInfo) -> DeadLetterInfo {
+pub(super) fn told(dialect: Dialect, mut info: Cow<'_, DeadLetterInfo>) -> Cow<'_, DeadLetterInfo> {
     match dialect {
-        Dialect::Spring => to_spring(&mut info),
-        Dialect::Connect => to_connect(&mut info),
+        Dialect::Spring => to_spring(info.to_mut()),
+        Dialect::Connect => to_connect(info.to_mut()),
         Dialect::Streams => {
             if let Some(class) = info.text(Field::ExceptionClass) {
                 let exception = match info.message() {
                     Some(message) => format!("{class}: {message}"),
                     None => class.to_owned(),
                 };
-                info.set(Field::Exception, exception);
+                info.to_mut().set(Field::Exception, exception);
             }
         }
         _ => {}

@@ -1,6 +1,7 @@
 //! A failure becomes the record that goes to a dead-letter topic.
 
 use bytes::Bytes;
+use std::borrow::Cow;
 
 use crate::error::Result;
 use crate::headers::{HeaderView, Headers};
@@ -320,23 +321,23 @@ impl DeadLetters {
     }
 
     /// `info`, but from where the record came when it failed first, if its `own` headers tell.
-    fn with_first_origin(
+    fn with_first_origin<'i>(
         &self,
         dialect: Dialect,
         own: HeaderView<'_>,
-        info: &DeadLetterInfo,
-    ) -> DeadLetterInfo {
-        let mut info = info.clone();
+        info: &'i DeadLetterInfo,
+    ) -> Cow<'i, DeadLetterInfo> {
         if self.originals == Originals::Append {
-            return info;
+            return Cow::Borrowed(info);
         }
         let first = raw(dialect, own, Which::Oldest);
         let whole = [Field::Topic, Field::Partition, Field::Offset]
             .into_iter()
             .all(|field| first.get(field).is_some() || info.get(field).is_none());
         if first.topic().is_none() || !whole {
-            return info;
+            return Cow::Borrowed(info);
         }
+        let mut info = info.clone();
         for header in dialect.headers() {
             if header.role == Role::Origin {
                 info.remove(header.field);
@@ -345,6 +346,6 @@ impl DeadLetters {
                 }
             }
         }
-        info
+        Cow::Owned(info)
     }
 }

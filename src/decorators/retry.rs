@@ -1,6 +1,6 @@
 use super::pass;
 use crate::answer::{Answer, BoxFuture};
-use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff};
+use crate::backoff::{Backoff, RetryEvent, RetryObserver, SharedBackoff, cut};
 use crate::component::Component;
 use crate::deserializer::{Deserializer, Input};
 use crate::error::{Error, Result, StageName};
@@ -209,7 +209,7 @@ impl Policy {
 
     /// The wait before the next attempt, or `None` to give up.
     fn wait(&self, attempts: u32, chance: f64, failing_for: Duration) -> Option<Duration> {
-        let wait = self.backoff.wait(attempts, chance)?;
+        let wait = cut(self.backoff.wait(attempts, chance)?);
         let Some(limit) = self.time_limit else {
             return Some(wait);
         };

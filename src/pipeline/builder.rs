@@ -2,19 +2,23 @@
 
 use super::blocking::{Blocking, SyncHandler, SyncPool, blocking};
 use super::chain_reader::{ChainReader, EntryReader};
-use super::desk::KafkaDesk;
+use super::desk::{KafkaDesk, letter_writer};
+use super::effects::Desk;
+use super::exactly_once::ExactlyOncePlan;
+use super::gate::SharedGate;
 use super::handle::PipelineHandle;
 use super::handler::{BatchHandler, Handler};
 use super::observer::{Observers, PipelineObserver};
 use super::plan::{Pipeline, Plan};
 use super::reader::{Nullable, Reader, Required, Seeing, Shape};
-use super::retries::Retries;
-use super::settings::PipelineSettings;
+use super::retries::{Retries, RetryGate, Waiting};
+use super::settings::{Guarantee, PipelineSettings};
 use super::source::Failed;
+use super::staging_desk::StagingDesk;
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
-use crate::dead_letter::retry_topic;
+use crate::dead_letter::Dialect;
 use crate::delay::DelaySink;
 use crate::error::{Error, Result};
 use crate::properties::{Problem, Report};
@@ -188,7 +192,9 @@ impl<'c, R> PipelineBuilder<'c, R> {
         self
     }
 
-    /// Puts records aside in `sink`, which must outlive this process, by the waits of `retry.delay`.
+    /// Puts records aside in `sink`, which must outlive this process, by the waits of `retry.delay`; with
+    /// `retry.topics` no sink is needed.
+    ///
     /// Whatever delivers from it writes to the topics its records name, `${topic}.${group}.retry`,
     /// which the pipeline consumes as well.
     pub fn retry_sink(mut self, sink: impl DelaySink + 'static) -> Self {
@@ -270,12 +276,23 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         let client = group_settings(&self.client)?;
         let observer: Arc<dyn PipelineObserver> = Arc::new(self.observers);
         let group = client.get("group.id").unwrap_or_default();
-        let retries = match (self.retry_sink, &self.settings.worker.policy.delay) {
-            (Some(sink), Some(_)) => {
-                let dialects = &self.settings.dead_letter_dialects;
-                Some(Retries::new(sink, group, dialects)?)
-            }
+        let mut settings = self.settings;
+        let delays = Arc::<[_]>::from(settings.retry_topics.clone());
+        let waiting = match (self.retry_sink, &settings.worker.policy.delay) {
             (None, None) => None,
+            (None, Some(_)) if !delays.is_empty() => Some(Waiting::Topics(delays)),
+            (Some(_), Some(_)) if settings.guarantee == Guarantee::ExactlyOnce => {
+                return Err(Error::config(
+                    "a sink for retries is no part of a transaction: with \
+                     processing.guarantee=exactly_once retries wait in topics (retry.topics)",
+                ));
+            }
+            (Some(sink), Some(_)) if delays.is_empty() => Some(Waiting::Sink(sink)),
+            (Some(_), Some(_)) => {
+                return Err(Error::config(
+                    "retry.topics is set, and a sink for retries is given to the pipeline: one of them",
+                ));
+            }
             (Some(_), None) => {
                 return Err(Error::config(
                     "there is a sink for retries, but retry.delay is not set: nothing is put aside",
@@ -287,16 +304,35 @@ impl<R: Reader> PipelineBuilder<'_, R> {
                 ));
             }
         };
-        let mut settings = self.settings;
-        if retries.is_some() {
+        let spring = settings.dead_letter_dialects.contains(&Dialect::Spring);
+        let retries = match waiting {
+            Some(waiting) => Some(Retries::new(waiting, group, spring)?),
+            None => None,
+        };
+        if let Some(retries) = &retries {
             let again = settings
                 .topics
                 .iter()
-                .map(|topic| subscription(topic, group));
-            let again: Vec<String> = again.collect::<Result<_>>()?;
-            settings.topics.extend(again);
+                .map(|topic| retries.subscriptions(topic));
+            let again: Vec<Vec<String>> = again.collect::<Result<_>>()?;
+            settings.topics.extend(again.into_iter().flatten());
+            settings
+                .worker
+                .gate
+                .get_or_insert_with(|| SharedGate::new(RetryGate::new()));
         }
-        let desk = KafkaDesk::start(&settings, &client, self.route, retries)?;
+        let writer = letter_writer(&settings, &client, self.route)?;
+        let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
+            .then(|| ExactlyOncePlan::new(&settings, &client))
+            .transpose()?;
+        let desk: Arc<dyn Desk> = match &exactly_once {
+            None => Arc::new(KafkaDesk::new(writer, retries)),
+            Some(plan) => Arc::new(StagingDesk {
+                writer,
+                retries,
+                transactor: plan.transactor.clone(),
+            }),
+        };
         let options = GroupOptions {
             drain: settings.worker.drain,
         };
@@ -305,28 +341,14 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             client,
             options,
             observer,
-            desk: Arc::new(desk),
+            desk,
+            exactly_once,
             chains: self.chains,
             signals: self.signals,
             handle: PipelineHandle::new(),
         };
         Ok((plan, self.reader))
     }
-}
-
-/// Through what the retries of `topic` come back; of a pattern all of this group.
-fn subscription(topic: &str, group: &str) -> Result<String> {
-    if !topic.starts_with('^') {
-        return retry_topic(topic, group);
-    }
-    let mut escaped = String::new();
-    for c in group.chars() {
-        if !c.is_ascii_alphanumeric() {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    Ok(format!("^.+\\.{escaped}\\.retry$"))
 }
 
 impl<R> fmt::Debug for PipelineBuilder<'_, R> {

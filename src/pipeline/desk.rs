@@ -20,24 +20,28 @@ pub(super) struct KafkaDesk {
     retries: Option<Retries>,
 }
 
+/// What makes a pipeline's dead letters.
+pub(super) fn letter_writer(
+    settings: &PipelineSettings,
+    client: &Settings,
+    route: Option<Route>,
+) -> Result<DeadLetterWriter> {
+    let mut writer = DeadLetterWriter::start(&DeadLetterSettings {
+        template: settings.dead_letter_topic.clone(),
+        dialects: settings.dead_letter_dialects.clone(),
+        timestamp: settings.dead_letter_timestamp,
+        too_large: settings.dead_letter_too_large,
+        ..DeadLetterSettings::beside(client, &settings.producer)
+    })?;
+    if let Some(route) = route {
+        writer = writer.route(move |failed| route(failed));
+    }
+    Ok(writer)
+}
+
 impl KafkaDesk {
-    pub(super) fn start(
-        settings: &PipelineSettings,
-        client: &Settings,
-        route: Option<Route>,
-        retries: Option<Retries>,
-    ) -> Result<Self> {
-        let mut writer = DeadLetterWriter::start(&DeadLetterSettings {
-            template: settings.dead_letter_topic.clone(),
-            dialects: settings.dead_letter_dialects.clone(),
-            timestamp: settings.dead_letter_timestamp,
-            too_large: settings.dead_letter_too_large,
-            ..DeadLetterSettings::beside(client, &settings.producer)
-        })?;
-        if let Some(route) = route {
-            writer = writer.route(move |failed| route(failed));
-        }
-        Ok(KafkaDesk { writer, retries })
+    pub(super) fn new(writer: DeadLetterWriter, retries: Option<Retries>) -> Self {
+        KafkaDesk { writer, retries }
     }
 }
 
@@ -53,7 +57,7 @@ impl Desk for KafkaDesk {
         wait: Duration,
     ) -> BoxFuture<'static, Written> {
         match &self.retries {
-            Some(retries) => retries.delay(failed, wait),
+            Some(retries) => retries.delay(self.writer.producer(), failed, wait),
             None => Box::pin(std::future::ready(Written::Refused(Error::config(
                 "the policy delays records, but there is no delay sink",
             )))),

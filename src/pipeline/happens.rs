@@ -1,6 +1,5 @@
 //! The one place where a worker waits, and what it does then.
 
-use super::drive::Attempts;
 use super::queue::Order;
 use super::source::{Effects, Event, PartitionSource, Room, SourceRecord, Taken, Written};
 use super::work::{Job, Work};
@@ -124,7 +123,7 @@ where
             Happened::ProbeDue => {
                 self.probe = None;
                 if let Some(job) = self.start_probe() {
-                    self.spawn(vec![job], Some(Attempts::once()));
+                    self.spawn_probe(job);
                 }
             }
             Happened::Expired => {

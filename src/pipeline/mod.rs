@@ -17,6 +17,8 @@ mod desk;
 mod drive;
 #[cfg(feature = "kafka")]
 mod effects;
+#[cfg(feature = "kafka")]
+mod exactly_once;
 mod gate;
 #[cfg(feature = "kafka")]
 mod handle;
@@ -45,8 +47,12 @@ mod settle;
 mod signals;
 mod source;
 mod staging;
+#[cfg(feature = "kafka")]
+mod staging_desk;
 mod state;
 mod too_large;
+#[cfg(feature = "kafka")]
+mod transactor;
 mod verdict;
 mod work;
 mod worker;

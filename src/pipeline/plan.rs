@@ -2,6 +2,7 @@
 
 use super::builder::PipelineBuilder;
 use super::effects::Desk;
+use super::exactly_once::{ExactlyOnce, ExactlyOncePlan};
 use super::handle::PipelineHandle;
 use super::observer::PipelineObserver;
 use super::running::Running;
@@ -24,6 +25,7 @@ pub(super) struct Plan {
     pub(super) options: GroupOptions,
     pub(super) observer: Arc<dyn PipelineObserver>,
     pub(super) desk: Arc<dyn Desk>,
+    pub(super) exactly_once: Option<ExactlyOncePlan>,
     /// To be closed at the end.
     pub(super) chains: Vec<Box<dyn Component>>,
     pub(super) signals: bool,
@@ -44,6 +46,9 @@ pub struct Summary {
 /// consume → chain → handle → judge → settle → mark → commit.
 ///
 /// At least once: an offset is committed only after the effect of every record below it is durable.
+/// With `processing.guarantee=exactly_once` dead letters and what handlers
+/// [`send`](super::HandlerContext::send) are written in the transaction that commits the offset, and
+/// `read_committed` readers see them once.
 /// It works on any tokio runtime with a timer, a current-thread one too.
 ///
 /// ```no_run
@@ -115,11 +120,19 @@ impl<W: Work<KafkaRecord>> Pipeline<W> {
         let topics = &plan.settings.topics;
         let group = GroupConsumer::start(&plan.client, topics, &plan.options)?;
         let chains = plan.chains;
+        let exactly_once = match plan.exactly_once {
+            None => None,
+            Some(staged) => {
+                let observer = Arc::clone(&plan.observer);
+                Some(ExactlyOnce::start(staged, group.handle(), observer)?)
+            }
+        };
         let running = Running::new(
             plan.settings,
             plan.handle,
             plan.observer,
             plan.desk,
+            exactly_once,
             work,
             group,
         );

@@ -2,6 +2,7 @@
 
 use super::control::WorkerControl;
 use super::effects::{Desk, PartitionEffects};
+use super::exactly_once::ExactlyOnce;
 use super::handle::{PipelineHandle, Stop, Wish};
 use super::kafka_source::KafkaPartition;
 use super::ledger::{Ledger, Mark, Ownership, TopicPartition};
@@ -60,6 +61,8 @@ pub(super) struct Running<W> {
     wishes: watch::Receiver<Wish>,
     observer: Arc<dyn PipelineObserver>,
     desk: Arc<dyn Desk>,
+    /// What commits, where it is not the group.
+    exactly_once: Option<ExactlyOnce>,
     work: Arc<W>,
     group: GroupConsumer,
     handle: GroupHandle,
@@ -94,6 +97,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
         users: PipelineHandle,
         observer: Arc<dyn PipelineObserver>,
         desk: Arc<dyn Desk>,
+        exactly_once: Option<ExactlyOnce>,
         work: Arc<W>,
         group: GroupConsumer,
     ) -> Self {
@@ -105,6 +109,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
             users,
             observer,
             desk,
+            exactly_once,
             work,
             group,
             handle,
@@ -187,6 +192,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
             let place = place(&partition);
             let ownership = Ownership::of(partition.ownership);
             let mark = self.ledger.assign_as(place.clone(), ownership);
+            if let Some(exactly_once) = &self.exactly_once {
+                exactly_once.assign(&partition, mark.clone());
+            }
             let effects = PartitionEffects {
                 partition: partition.clone(),
                 desk: Arc::clone(&self.desk),
@@ -255,6 +263,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
                 owned.control.lose();
                 self.forget(partition);
             }
+            if let Some(exactly_once) = &self.exactly_once {
+                exactly_once.forget(partition);
+            }
         }
     }
 
@@ -318,6 +329,16 @@ impl<W: Work<KafkaRecord>> Running<W> {
         self.giving_back = waiting;
         let ready: Vec<GivingBack> = ready;
         for GivingBack { revoked, last, .. } in ready {
+            if let Some(exactly_once) = &self.exactly_once {
+                let partitions = revoked.partitions.clone();
+                let given_back = exactly_once.give_back(partitions, revoked.deadline);
+                self.commits.spawn(async move {
+                    given_back.await;
+                    revoked.done();
+                    (Vec::new(), Vec::new())
+                });
+                continue;
+            }
             let handle = self.handle.clone();
             self.commits.spawn(async move {
                 let results = handle.commit(last).await;
@@ -330,6 +351,12 @@ impl<W: Work<KafkaRecord>> Running<W> {
     fn tick(&mut self) {
         if let Some(warning) = self.handle.take_warning() {
             self.tell(PipelineEvent::Warning(&warning));
+        }
+        if let Some(exactly_once) = &self.exactly_once {
+            if let Some(error) = exactly_once.take_refused() {
+                self.fail(error);
+            }
+            return;
         }
         if self.ticking {
             return;
@@ -416,15 +443,20 @@ impl<W: Work<KafkaRecord>> Running<W> {
         while let Some(done) = self.commits.join_next().await {
             self.committed(done);
         }
-        let marks = self.ledger.due();
-        let last = marks.iter().map(commit).collect();
+        let last = match self.exactly_once.take() {
+            Some(exactly_once) => {
+                self.summary.uncommitted = exactly_once.finish(LEAVE).await;
+                Vec::new()
+            }
+            None => self.ledger.due().iter().map(commit).collect(),
+        };
         let error = self.stopping.take().and_then(|stopping| stopping.error);
         let results = self.group.close(last, LEAVE).await;
         let observer = &self.observer;
         for error in results.iter().filter_map(|result| result.as_ref().err()) {
             observer.event(&PipelineEvent::CommitFailed(error));
         }
-        self.summary.uncommitted = results.iter().filter(|result| result.is_err()).count();
+        self.summary.uncommitted += results.iter().filter(|result| result.is_err()).count();
         match error {
             Some(error) => Err(error),
             None => Ok(self.summary),

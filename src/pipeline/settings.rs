@@ -12,6 +12,9 @@ use crate::properties::Report;
 use crate::transport::Settings;
 use std::time::Duration;
 
+/// How often there is a transaction unless `commit.interval.ms` says otherwise.
+const TRANSACTION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What stands below it is for the producer of dead letters.
 const PRODUCER: &str = "dead.letter.producer.";
 
@@ -33,6 +36,12 @@ const KEYS: &[KeySpec] = &[
         "Whether what is written becomes visible together with the offsets, by transactions.",
     )
     .or("at_least_once"),
+    KeySpec::new(
+        "processing.instance",
+        "name",
+        "Who of the group this is, for the transactional id of exactly_once, unless `group.instance.id` \
+         says it; without either chance does. No two that run may have the same.",
+    ),
     KeySpec::new(
         "max.in.flight",
         "whole number",
@@ -148,12 +157,14 @@ const KEYS: &[KeySpec] = &[
         "retry.topics",
         "delays",
         "Puts a record that its handler could not handle aside, in a topic for each of these delays in \
-         turn, such as `5s,1m,10m`; it comes back through `${topic}.${group}.retry`.",
+         turn, such as `5s,1m,10m`: `${topic}.${group}.retry.5s`. The pipeline consumes them itself, \
+         and handles each record when it is due.",
     ),
     KeySpec::new(
         "retry.delay",
         KeySpec::BACKOFF,
-        "The same with the waits of a backoff, for a delay sink of the application's.",
+        "The same with the waits of a backoff and a delay sink of the application's; it comes back through \
+         `${topic}.${group}.retry`.",
     ),
     KeySpec::new(
         "retry.order",
@@ -213,6 +224,8 @@ pub struct PipelineSettings {
     pub worker: WorkerSettings,
     /// What is committed with what.
     pub guarantee: Guarantee,
+    /// Who of the group this is, for its transactional id; `group.instance.id` wins.
+    pub instance: Option<String>,
     /// How often marks are committed.
     pub commit_interval: Duration,
     /// How long work in flight may take when the pipeline stops.
@@ -227,8 +240,8 @@ pub struct PipelineSettings {
     pub dead_letter_timestamp: Option<TimestampPolicy>,
     /// What becomes of a record whose dead letter fits in no way.
     pub dead_letter_too_large: TooLarge,
-    /// The delays of `retry.topics`, in turn; none without it.
-    pub retry_topics: Vec<Duration>,
+    /// The delays of `retry.topics`, in turn, as they are written; none without it.
+    pub retry_topics: Vec<(String, Duration)>,
     /// A record in flight for longer is told of as a stall.
     pub stall_warn: Duration,
     /// Settings of the producer of dead letters and outputs, beside those it inherits.
@@ -261,7 +274,9 @@ impl PipelineSettings {
         let max_in_flight = node.parse::<usize>("max.in.flight", count, |n| *n > 0);
         let max_uncommitted = node.parse::<usize>("max.uncommitted", count, |n| *n > 0);
         let max_bytes = node.parse::<usize>("max.in.flight.bytes", count, |n| *n > 0);
+        let instance = node.text("processing.instance");
         let commit_interval = node.millis("commit.interval.ms");
+        let is_default = !node.is_set("commit.interval.ms");
         let drain = node.millis("drain.timeout.ms");
         let stop_timeout = node.millis("stop.timeout.ms");
         let attempts = node.parse::<u32>("handler.attempts", count, |n| *n > 0);
@@ -319,7 +334,11 @@ impl PipelineSettings {
             topics: split(&topics),
             worker,
             guarantee: guarantee?,
-            commit_interval: commit_interval??,
+            commit_interval: match guarantee? {
+                Guarantee::ExactlyOnce if is_default => TRANSACTION_INTERVAL,
+                _ => commit_interval??,
+            },
+            instance,
             stop_timeout: stop_timeout??,
             handler_timeout: handler_timeout?,
             dead_letter_topic: dead_letter_topic?,
@@ -357,7 +376,7 @@ fn read_dialects(node: &mut Node<'_, '_>) -> Option<Vec<Dialect>> {
 #[derive(Clone)]
 struct RetryKeys {
     backoff: SharedBackoff,
-    topics: Vec<Duration>,
+    topics: Vec<(String, Duration)>,
 }
 
 fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
@@ -376,7 +395,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
     let mut delays = Vec::new();
     for part in text.split(',') {
         match delay(part.trim()) {
-            Some(delay) => delays.push(delay),
+            Some(delay) => delays.push((part.trim().to_owned(), delay)),
             None => {
                 let message = format!(
                     "`{}` is no delay such as 500ms, 5s, 1m, 2h or 1d",
@@ -387,7 +406,7 @@ fn read_retries(node: &mut Node<'_, '_>) -> Option<Option<RetryKeys>> {
             }
         }
     }
-    match List::new(delays.clone()) {
+    match List::new(delays.iter().map(|(_, delay)| *delay)) {
         Ok(list) => Some(Some(RetryKeys {
             backoff: SharedBackoff::new(list),
             topics: delays,

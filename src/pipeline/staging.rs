@@ -127,6 +127,16 @@ impl<P> StagedBatch<P> {
         None
     }
 
+    /// How many of a partition's records are of offsets below this one.
+    pub fn records_before(&self, partition: &P, offset: i64) -> usize
+    where
+        P: PartialEq,
+    {
+        let before = self.effects();
+        let before = before.filter(|(p, of, _)| *p == partition && *of < offset);
+        before.map(|(_, _, records)| records.len()).sum()
+    }
+
     fn effects(&self) -> impl Iterator<Item = (&P, i64, &[OutgoingRecord])> {
         self.parts.iter().flat_map(|part| {
             let effects = part.effects.iter();

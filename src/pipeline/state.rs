@@ -5,7 +5,8 @@ use crate::status::Status;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The longest wait between two tries of a probe, and so how late an end of an outage is seen.
+/// The longest wait between two tries of a probe, and so how late an end of an outage is seen. The
+/// retries of its chain wait no longer either, whatever their backoff says.
 pub const MAX_PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// The wait before a probe's first try.

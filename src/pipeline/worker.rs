@@ -11,8 +11,9 @@ use super::parts::{Ended, WorkerParts, WorkerSettings};
 use super::queue::{Order, Queue};
 use super::settle::{Held, Write};
 use super::source::{Effects, PartitionSource, Written};
-use super::state::{PartitionState, PauseReason};
+use super::state::{MAX_PROBE_WAIT, PartitionState, PauseReason};
 use super::work::{Job, Work};
+use crate::backoff::with_longest_wait;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -228,17 +229,29 @@ where
             if group.is_empty() {
                 break;
             }
-            self.spawn(group, None);
+            self.spawn(group);
         }
     }
 
-    pub(super) fn spawn(&mut self, mut group: Vec<Job<S::Record>>, attempts: Option<Attempts>) {
+    fn spawn(&mut self, mut group: Vec<Job<S::Record>>) {
         let (work, settings) = (Arc::clone(&self.work), Arc::clone(&self.settings));
         let orders = self.orders.clone();
         self.in_flight += group.len();
         self.running.spawn(async move {
-            let attempts = attempts.as_ref().unwrap_or(&settings.attempts);
-            drive(&*work, &mut group, attempts, &orders).await;
+            drive(&*work, &mut group, &settings.attempts, &orders).await;
+            group
+        });
+    }
+
+    /// One call of the handler; and its chain, if it retries, is not to see the end of an outage
+    /// later than the pipeline does.
+    pub(super) fn spawn_probe(&mut self, job: Job<S::Record>) {
+        let (work, orders) = (Arc::clone(&self.work), self.orders.clone());
+        self.in_flight += 1;
+        self.running.spawn(async move {
+            let (mut group, once) = (vec![job], Attempts::once());
+            let probe = drive(&*work, &mut group, &once, &orders);
+            with_longest_wait(MAX_PROBE_WAIT, probe).await;
             group
         });
     }

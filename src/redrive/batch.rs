@@ -37,7 +37,7 @@ pub(super) struct Waiting {
 }
 
 enum Slot {
-    Ready(Item),
+    Ready(Box<Item>),
     Waiting(Box<Waiting>),
 }
 
@@ -63,7 +63,7 @@ impl Batch {
 
     pub(super) fn push(&mut self, item: Item) {
         self.bytes = self.bytes.saturating_add(size(&item.record));
-        self.slots.push(Slot::Ready(item));
+        self.slots.push(Slot::Ready(Box::new(item)));
     }
 
     pub(super) fn wait_for(&mut self, waiting: Waiting) {
@@ -104,7 +104,7 @@ impl Batch {
         for slot in std::mem::take(&mut self.slots) {
             let waiting = match slot {
                 Slot::Ready(item) => {
-                    items.push(item);
+                    items.push(*item);
                     continue;
                 }
                 Slot::Waiting(waiting) => *waiting,

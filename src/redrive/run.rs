@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, Item, Waiting};
 use super::builder::Redrive;
-use super::job::{self, Span};
+use super::job::{self, Span, Spans};
 use super::letter::{Letter, REDRIVES};
 use super::origins::Origins;
 use super::pace::Pace;
@@ -44,11 +44,14 @@ impl Redrive {
     /// be parked and no parking topic. Any other when the cluster does not do its part. Whatever it
     /// is, running the job again goes on behind what was committed.
     pub async fn run(&self) -> Result<Summary> {
+        let reader = OffsetReader::start(&self.reading())?;
+        // A mistake does not end the run of this job that is under way elsewhere.
+        self.spans(&reader).await?;
         let sink = TransactionalSink::start(&self.writing(), &self.group())?;
         // What an earlier run of this job had begun is over then, and it can begin nothing more.
         let begun = sink.transact(Transaction::default()).await;
         begun.map_err(|error| self.failed(error))?;
-        self.go(Some(sink)).await
+        self.go(reader, Some(sink)).await
     }
 
     /// What [`run`](Self::run) would do now. Reads, and writes and commits nothing.
@@ -56,11 +59,11 @@ impl Redrive {
     /// # Errors
     /// As those of [`run`](Self::run); but a parking topic need not exist.
     pub async fn dry_run(&self) -> Result<Summary> {
-        self.go(None).await
+        self.go(OffsetReader::start(&self.reading())?, None).await
     }
 
-    async fn go(&self, sink: Option<TransactionalSink>) -> Result<Summary> {
-        let mut reader = OffsetReader::start(&self.reading())?;
+    /// What is there, and how far the job is.
+    async fn spans(&self, reader: &OffsetReader) -> Result<Spans> {
         let topic = &self.topic;
         let Some(count) = reader.partitions(topic).await? else {
             return Err(Error::config(format!("topic `{topic}` does not exist")));
@@ -68,12 +71,20 @@ impl Redrive {
         let numbers: Vec<i32> = (0..count).collect();
         let committed = reader.committed(topic, count).await?;
         let bounds = reader.bounds(topic, &numbers).await?;
-        let spans = job::spans(&self.job, &self.filter, &committed, &bounds)?;
+        job::spans(&self.job, &self.filter, &committed, &bounds)
+    }
+
+    async fn go(
+        &self,
+        mut reader: OffsetReader,
+        sink: Option<TransactionalSink>,
+    ) -> Result<Summary> {
+        let spans = self.spans(&reader).await?;
         let open = |(partition, span): (&i32, &Span)| {
             (span.next < span.end).then_some((*partition, span.next))
         };
         let positions: Vec<(i32, i64)> = spans.of.iter().filter_map(open).collect();
-        reader.assign(topic, &positions)?;
+        reader.assign(&self.topic, &positions)?;
         let mut work = Work {
             redrive: self,
             kept: self.filter.kept(),

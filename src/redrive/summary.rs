@@ -152,7 +152,8 @@ impl fmt::Display for Summary {
             }
         }
         let [kind, stage, target, count] = widths;
-        for [a, b, c, d] in &rows {
+        // Without records there is no table.
+        for [a, b, c, d] in rows.iter().filter(|_| !self.rows.is_empty()) {
             writeln!(f, "  {a:kind$}  {b:stage$}  {c:target$}  {d:>count$}")?;
         }
         write!(
@@ -214,6 +215,7 @@ mod tests {
         };
         batch.stays(row("-", ""), stayed(Problem::NotAllowed("payments".into())));
         let mut all = Summary::default();
+        assert_eq!(all.to_string().lines().count(), 1);
         all.add(batch.clone());
         all.add(batch);
         assert_eq!((all.read, all.matched, all.skipped), (10, 8, 2));

@@ -155,7 +155,9 @@ fn part(
     }
     within(Duration::from_secs(120), || load.sent() >= records);
     let produced = load.stop();
+    say(format!("{topic}: {produced} are produced"));
     tally.wait_for(produced, Duration::from_secs(20));
+    say(format!("{topic}: {} have an end", tally.accounted()));
     for worker in &mut pair.workers {
         let well = worker.stop();
         report.must(well, format!("{topic}: {} did not end well", worker.name));

@@ -6,6 +6,7 @@ use crate::report::Report;
 use crate::rig::{Options, pause, say, within};
 use crate::tally::Tally;
 use crate::workers::{Crew, Worker};
+use rand::RngExt;
 use std::time::{Duration, Instant};
 
 const RATE: u64 = 600;
@@ -79,10 +80,11 @@ pub(crate) fn run(options: &Options) -> Report {
     report.must(flows, "not all partitions flowed before the outage");
     pause(1.0);
 
-    let length = options.of(60.0, 8.0);
+    // Its end is to come anywhere between two tries.
+    let length = options.of(60.0, 7.0) + rand::rng().random_range(0.0..2.0);
     std::fs::remove_file(&service).expect("the service can go down");
     let down = Instant::now();
-    say(format!("the service is down for {length} s"));
+    say(format!("the service is down for {length:.1} s"));
     pause(length);
     let up = Instant::now();
     std::fs::write(&service, "").expect("the folder can be written");

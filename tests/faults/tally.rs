@@ -1,7 +1,7 @@
 //! What became of each record, read back from the topics by a client of the test's own.
 
 use crate::load::{ID, KEYS, PARTITIONS};
-use crate::rig::{client, within};
+use crate::rig::{client, say, within};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Header, Headers, Message, OwnedHeaders};
@@ -304,8 +304,15 @@ impl Tally {
             let copies = u64::from(outputs + letters);
             totals.duplicates += copies.saturating_sub(1);
         }
-        let there = found.copies.iter().filter(|copies| **copies != (0, 0));
-        totals.lost = produced - there.count() as u64;
+        let found_none = |id: &u64| {
+            let copies = found.copies.get(*id as usize);
+            copies.is_none_or(|copies| *copies == (0, 0))
+        };
+        let lost: Vec<u64> = (0..produced).filter(found_none).collect();
+        totals.lost = lost.len() as u64;
+        if let Some(some) = lost.chunks(20).next() {
+            say(format!("of {} lost: {some:?}", self.topics[0]));
+        }
         assert!(found.copies.len() as u64 <= produced, "outputs of nothing");
         totals
     }

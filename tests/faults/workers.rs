@@ -3,7 +3,7 @@
 use crate::rig::{Options, say, signal, within};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -163,11 +163,8 @@ impl<'o> Crew<'o> {
             .create(true)
             .append(true)
             .open(path("errors"));
-        let mut story = File::options()
-            .create(true)
-            .append(true)
-            .open(path("told"))
-            .expect("the folder can be written");
+        let story = File::options().create(true).append(true).open(path("told"));
+        let mut story = BufWriter::new(story.expect("the folder can be written"));
         let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
             .arg("work")
             .arg(path("properties"))
@@ -186,9 +183,7 @@ impl<'o> Crew<'o> {
             let mut line = String::new();
             // A line without its end was cut off by a SIGKILL.
             while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
-                if !line.starts_with("start") && !line.starts_with("done") {
-                    let _ = story.write_all(line.as_bytes());
-                }
+                let _ = story.write_all(line.as_bytes());
                 lock(&hearing).hear(line.trim_end());
                 line.clear();
             }

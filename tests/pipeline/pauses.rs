@@ -1,8 +1,11 @@
 //! Pause and probe, the flood breaker, and a user's own pause.
 
 use crate::support::{Desk, Log, Rig, Script, json, millis, record, secs, settings};
+use kafka_chain::backoff::List;
+use kafka_chain::decorators::ChainExt;
+use kafka_chain::pipeline::values;
 use kafka_chain::pipeline::{Limits, Order, Policy, Single, WorkerSettings, Written, read_with};
-use kafka_chain::{Error, Record, Result};
+use kafka_chain::{Error, Input, Record, Result, deserialize_with};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::time::{Instant, sleep};
@@ -84,6 +87,33 @@ async fn an_outage_of_the_handlers_service_costs_three_dead_letters_at_most() {
         let done = rig.over().await;
         assert!(up.elapsed() <= secs(1), "{:?}", up.elapsed());
         assert_eq!(done.desk.dead_offsets().len(), 3);
+        assert_eq!(done.mark, Some(500));
+    }
+}
+
+/// A chain whose waits are long sees the end of an outage no later than one that never retries.
+#[tokio::test(start_paused = true)]
+async fn a_probe_does_not_wait_as_long_as_its_chain_does() {
+    for order in Order::ALL {
+        let service = Service::default();
+        let calls = service.clone();
+        let chain = deserialize_with(move |_: Input<'_>| calls.call().map(Some))
+            .retry(List::new([secs(300), secs(300)]).unwrap())
+            .handle_exceptions();
+        let script = Script::new(|_, _| async { Ok(()) });
+        let settings = WorkerSettings {
+            order,
+            ..settings()
+        };
+        let source = Log::of(0..500).end().source(0);
+        let work = Single::new(values(chain), script.clone());
+        let rig = Rig::with(source, work, settings, Desk::default());
+        sleep(secs(20_000)).await;
+        assert_eq!(rig.desk.dead_offsets().len(), 3);
+        service.up();
+        let up = Instant::now();
+        let done = rig.over().await;
+        assert!(up.elapsed() <= secs(1), "{order:?} {:?}", up.elapsed());
         assert_eq!(done.mark, Some(500));
     }
 }

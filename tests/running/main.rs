@@ -2,6 +2,7 @@
 #![cfg(feature = "kafka")]
 
 mod endings;
+mod exactly_once;
 mod flowing;
 mod letters;
 mod retries;

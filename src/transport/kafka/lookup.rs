@@ -1,7 +1,7 @@
 //! What a cluster tells about topics and groups. All of it blocks.
 
 use super::errors;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use rdkafka::TopicPartitionList;
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -32,19 +32,24 @@ pub struct Committed {
     pub metadata: Option<String>,
 }
 
-/// How many partitions `topic` has; `None` when it does not exist.
-pub(super) fn partitions<C: ClientContext>(client: &Client<C>, topic: &str) -> Result<Option<i32>> {
-    let doing = format!("could not look up topic {topic}");
+/// How many partitions `topic` has; `None` when it does not exist. The error of a topic that may not
+/// be looked at is made by `refused` of what was tried and why it failed.
+pub(super) fn partitions<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    refused: impl Fn(&str, Code) -> Error,
+) -> Result<Option<i32>> {
+    let doing = "could not look up";
     let metadata = client
         .fetch_metadata(Some(topic), LOOKUP)
-        .map_err(|cause| errors::from_kafka(&doing, &cause))?;
+        .map_err(|cause| errors::from_kafka(&format!("{doing} topic {topic}"), &cause))?;
     let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
         return Ok(None);
     };
     match found.error().map(Code::from) {
         None => Ok(i32::try_from(found.partitions().len()).ok()),
-        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::InvalidTopic) => Ok(None),
-        Some(code) => Err(errors::of_write("could not look up", topic, code)),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(None),
+        Some(code) => Err(refused(doing, code)),
     }
 }
 

@@ -18,7 +18,10 @@ mod sink;
 mod source;
 mod transaction;
 
-pub use admin::{NewTopic, create_topics, topic_setting};
+pub use admin::{
+    NewTopic, TopicAdmin, TopicConfigs, TopicCreation, TopicDetails, TopicFound, TopicState,
+    create_topics,
+};
 pub use embedded::EmbeddedBroker;
 pub use group::{
     AssignedPartition, Commit, CommitError, CommitFailure, CommitResults, GroupConsumer,

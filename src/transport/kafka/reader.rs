@@ -8,6 +8,7 @@ use super::properties::client_config;
 use super::pump;
 use super::source::{KafkaRecord, SourceContext};
 use crate::error::{Error, Result};
+use crate::status::Status;
 use crate::transport::Settings;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -21,6 +22,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long a wait for records lasts before the consumer's events are looked at again.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a question that is refused for now is asked again.
+const ASKING: Duration = Duration::from_secs(10);
 
 /// The most errors that are taken from one look.
 const ERRORS: usize = 100;
@@ -92,17 +96,21 @@ impl OffsetReader {
     /// How many partitions `topic` has; `None` when it does not exist.
     ///
     /// # Errors
-    /// When no broker answers within 10 s.
+    /// When no broker answers within 20 s.
     pub async fn partitions(&self, topic: &str) -> Result<Option<i32>> {
         let topic = topic.to_owned();
-        self.ask(move |consumer| lookup::partitions(consumer.client(), &topic))
-            .await
+        self.ask(move |consumer| {
+            let refused =
+                |doing: &str, code| errors::error(&format!("{doing} topic {topic}"), code);
+            lookup::partitions(consumer.client(), &topic, refused)
+        })
+        .await
     }
 
     /// Where the records of each of these partitions begin and end.
     ///
     /// # Errors
-    /// When one of them does not exist, or its leader does not answer within 10 s.
+    /// When one of them does not exist, or its leader does not answer within 20 s.
     pub async fn bounds(&self, topic: &str, partitions: &[i32]) -> Result<Vec<PartitionBounds>> {
         let (topic, partitions) = (topic.to_owned(), partitions.to_vec());
         self.ask(move |consumer| lookup::bounds(consumer, &topic, &partitions))
@@ -113,21 +121,29 @@ impl OffsetReader {
     /// transactions that are not over yet are waited for.
     ///
     /// # Errors
-    /// When the coordinator does not answer within 10 s.
+    /// When the coordinator does not answer within 20 s.
     pub async fn committed(&self, topic: &str, count: i32) -> Result<Vec<Committed>> {
         let topic = topic.to_owned();
         self.ask(move |consumer| lookup::committed(consumer, &topic, count))
             .await
     }
 
+    /// Asks again what is refused for now: a coordinator or a leader may be about to move.
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&BaseConsumer<SourceContext>) -> Result<T> + Send + 'static,
+        question: impl Fn(&BaseConsumer<SourceContext>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let consumer = Arc::clone(&self.consumer);
-        super::blocking(move || match consumer.get() {
-            Some(consumer) => question(consumer),
-            None => Err(closed()),
+        super::blocking(move || {
+            let until = std::time::Instant::now() + ASKING;
+            loop {
+                let answer = question(consumer.get().ok_or_else(closed)?);
+                let passes = |error: &Error| error.status() == Status::Temporary;
+                if !answer.as_ref().is_err_and(passes) || std::time::Instant::now() >= until {
+                    return answer;
+                }
+                std::thread::sleep(LOOK);
+            }
         })
         .await
     }

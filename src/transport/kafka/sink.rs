@@ -214,7 +214,11 @@ impl KafkaSink {
     pub async fn topic_partitions(&self, topic: &str) -> Result<Option<i32>> {
         let producer = Arc::clone(self.producer()?);
         let topic = topic.to_owned();
-        super::blocking(move || lookup::partitions(producer.client(), &topic)).await
+        super::blocking(move || {
+            let refused = |doing: &str, code| errors::of_write(doing, &topic, code);
+            lookup::partitions(producer.client(), &topic, refused)
+        })
+        .await
     }
 
     /// The error of a write; where librdkafka only says that it cannot go on, with its reason.

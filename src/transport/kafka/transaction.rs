@@ -144,3 +144,6 @@ impl fmt::Debug for TransactionalSink {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// The longest wait between two polls.
-const IDLE: Duration = Duration::from_millis(100);
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The most events and commands of one cycle.
 const CYCLE: usize = 256;

@@ -326,7 +326,7 @@ impl GroupHandle {
         periods.iter().map(|period| period.owned.clone()).collect()
     }
 
-    /// How long ago the polling thread polled. More than a second means that the process gets no
+    /// How long ago the polling thread polled. More than two seconds mean that the process gets no
     /// time, or that librdkafka hangs.
     pub fn last_poll_age(&self) -> Duration {
         let polled = Duration::from_millis(self.shared.polled.load(Ordering::Acquire));

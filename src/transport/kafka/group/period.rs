@@ -80,8 +80,36 @@ struct Reading {
     /// inside librdkafka the queue of both is the same.
     queue: Option<PartitionQueue>,
     next: NextOffset,
-    /// The end that was reached and not told yet.
-    end: Option<i64>,
+    /// Positions that say nothing: an earlier ownership's, and the one after the latest error.
+    not_ours: Option<i64>,
+    after_error: Option<i64>,
+}
+
+impl Reading {
+    /// Up to where nothing comes any more, if that is news.
+    fn passed(&mut self) -> Option<i64> {
+        let position = self.queue.as_mut()?.position();
+        if position == self.not_ours || position == self.after_error {
+            return None;
+        }
+        position.filter(|position| self.next.skip_to(*position))
+    }
+
+    /// After an error librdkafka would go on one record too far.
+    fn mend_position(&mut self, offset: i64, code: RDKafkaErrorCode) {
+        self.after_error = self.after_error.max(Some(offset.saturating_add(1)));
+        // What cannot be read is passed over.
+        let passed = matches!(
+            code,
+            RDKafkaErrorCode::BadMessage
+                | RDKafkaErrorCode::BadCompression
+                | RDKafkaErrorCode::NotImplemented
+        );
+        let behind = offset >= 0 && self.next.0 <= offset;
+        if let Some(queue) = self.queue.as_mut().filter(|_| behind && !passed) {
+            queue.seek(offset);
+        }
+    }
 }
 
 /// How far a partition was read.
@@ -89,8 +117,8 @@ struct Reading {
 pub enum ReadTo {
     /// Records were added.
     Records,
-    /// None is there, and none below this offset comes any more: the end of what can be read, the
-    /// markers of transactions passed.
+    /// None is there, and none below this offset comes any more: markers of transactions, and
+    /// records of aborted ones, were passed.
     End(i64),
 }
 
@@ -108,6 +136,13 @@ impl NextOffset {
         }
         new
     }
+
+    /// Gives nothing below `offset` any more; whether that is news.
+    fn skip_to(&mut self, offset: i64) -> bool {
+        let new = offset > self.0;
+        self.0 = self.0.max(offset);
+        new
+    }
 }
 
 impl Period {
@@ -118,15 +153,17 @@ impl Period {
         bell: &Arc<Bell>,
     ) -> Option<Arc<Self>> {
         let wake = Arc::new(Notify::new());
-        let queue =
+        let mut queue =
             PartitionQueue::open(consumer, &owned.topic, owned.partition, Arc::clone(&wake))?;
+        let not_ours = queue.position();
         Some(Arc::new(Period {
             owned,
             paused: AtomicBool::new(false),
             reading: Mutex::new(Reading {
                 queue: Some(queue),
                 next: NextOffset::default(),
-                end: None,
+                not_ours,
+                after_error: None,
             }),
             wake,
             errors: Arc::clone(errors),
@@ -147,30 +184,32 @@ impl Period {
         let max = max.clamp(1, LARGEST_BATCH);
         let before = records.len();
         let mut reading = lock(&self.reading);
-        let Reading { queue, next, end } = &mut *reading;
-        let queue = queue.as_ref()?;
+        let mut failed = None;
         // Stale entries are skipped without a place in the batch, so an empty one with a full
         // count is all that must be asked again.
-        loop {
-            let taken = queue.take(max, |item| match item {
+        let read = loop {
+            let Reading { queue, next, .. } = &mut *reading;
+            let taken = queue.as_ref()?.take(max, |item| match item {
                 Ok(message) => {
                     if next.accepts(message.offset()) {
                         records.push(KafkaRecord(message));
                     }
                 }
-                Err((RDKafkaErrorCode::PartitionEOF, offset)) => *end = Some(offset),
-                Err((code, _)) => {
-                    self.errors.put(&self.owned, code);
-                    self.bell.ring();
-                }
+                Err((code, offset)) => failed = Some((code, offset)),
             });
+            if let Some((code, offset)) = failed.take() {
+                reading.mend_position(offset, code);
+                self.errors.put(&self.owned, code);
+                self.bell.ring();
+            }
             if records.len() > before {
-                return Some(Some(ReadTo::Records));
+                break Some(ReadTo::Records);
             }
             if taken < max {
-                return Some(end.take().map(ReadTo::End));
+                break reading.passed().map(ReadTo::End);
             }
-        }
+        };
+        Some(read)
     }
 }
 
@@ -213,7 +252,7 @@ impl PartitionReader {
     }
 
     /// [`next_batch`](Self::next_batch) for who polls: adds the next records to `into`, or tells
-    /// that the end was reached, each end once. `None` when the ownership ends.
+    /// that offsets without a record were passed, each once. `None` when the ownership ends.
     pub fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
@@ -305,5 +344,18 @@ mod tests {
             .filter(|offset| next.accepts(*offset))
             .collect();
         assert_eq!(given, [3, 4, 7, 8, 12, i64::MAX]);
+    }
+
+    #[test]
+    fn what_was_passed_is_news_once_and_only_forwards() {
+        let mut next = NextOffset::default();
+        assert!(next.accepts(3));
+        let news: Vec<i64> = [4, 3, 6, 6, 5, 9]
+            .into_iter()
+            .filter(|offset| next.skip_to(*offset))
+            .collect();
+        assert_eq!(news, [6, 9]);
+        assert!(!next.accepts(8));
+        assert!(next.accepts(9));
     }
 }

@@ -6,11 +6,11 @@ use crate::transport::Settings;
 /// `settings` with our defaults for a consumer that reads partitions in batches.
 ///
 /// Always, whatever was set: `enable.auto.offset.store=false` and `enable.auto.commit=false`, for
-/// only what the caller says is done is committed; `enable.partition.eof=true`, for an end may lie
-/// behind markers of transactions, which nothing else tells of. Unless set: `auto.offset.reset=earliest`
-/// (librdkafka's own default skips records), `allow.auto.create.topics=false`,
-/// `reconnect.backoff.max.ms=1000` (the Java client's), `statistics.interval.ms=5000` (for the
-/// lag). Session, heartbeat and assignor keys are left alone: `group.protocol=consumer` (KIP-848)
+/// only what the caller says is done is committed; `enable.partition.eof=false`, for librdkafka takes
+/// news of the end for a record and skips the next one after a pause. Unless set:
+/// `auto.offset.reset=earliest` (librdkafka's own default skips records),
+/// `allow.auto.create.topics=false`, `reconnect.backoff.max.ms=1000` (the Java client's),
+/// `statistics.interval.ms=5000` (for the lag). Session, heartbeat and assignor keys are left alone: `group.protocol=consumer` (KIP-848)
 /// refuses them.
 ///
 /// Memory: each partition has a queue of its own, and what is not taken stays there until it is
@@ -35,7 +35,7 @@ pub fn group_settings(settings: &Settings) -> Result<Settings> {
     settings
         .set("enable.auto.offset.store", "false")
         .set("enable.auto.commit", "false")
-        .set("enable.partition.eof", "true")
+        .set("enable.partition.eof", "false")
         .set_default("auto.offset.reset", "earliest")
         .set_default("allow.auto.create.topics", "false")
         .set_default("reconnect.backoff.max.ms", "1000")
@@ -62,6 +62,7 @@ mod tests {
             ("group.id", "g"),
             ("enable.auto.commit", "true"),
             ("enable.auto.offset.store", "true"),
+            ("enable.partition.eof", "true"),
             ("auto.offset.reset", "latest"),
         ]
         .into_iter()
@@ -69,6 +70,7 @@ mod tests {
         let settings = group_settings(&asked).unwrap();
         assert_eq!(settings.get("enable.auto.commit"), Some("false"));
         assert_eq!(settings.get("enable.auto.offset.store"), Some("false"));
+        assert_eq!(settings.get("enable.partition.eof"), Some("false"));
         assert_eq!(settings.get("auto.offset.reset"), Some("latest"));
         assert!(group_settings(&Settings::new()).is_err());
     }

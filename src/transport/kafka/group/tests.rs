@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Numbers of requests in Kafka's protocol.
+const FETCH: i16 = 1;
 const OFFSET_COMMIT: i16 = 8;
 const HEARTBEAT: i16 = 12;
 
@@ -17,6 +18,20 @@ struct Rig {
     cluster: MockCluster,
     consumer: GroupConsumer,
     partition: AssignedPartition,
+}
+
+async fn fill(cluster: &MockCluster, topic: &str, records: usize) {
+    let mut own = Settings::new();
+    own.set("bootstrap.servers", cluster.bootstrap_servers());
+    let sink = KafkaSink::start(&own).unwrap();
+    for _ in 0..records {
+        let record = OutgoingRecord {
+            topic: topic.to_owned(),
+            partition: Some(0),
+            ..OutgoingRecord::default()
+        };
+        sink.send(record).await.unwrap();
+    }
 }
 
 async fn event(consumer: &mut GroupConsumer) -> GroupEvent {
@@ -46,17 +61,7 @@ async fn rig(topic: &str, records: usize) -> Rig {
     ]
     .into_iter()
     .collect();
-    let mut own = Settings::new();
-    own.set("bootstrap.servers", cluster.bootstrap_servers());
-    let sink = KafkaSink::start(&own).unwrap();
-    for _ in 0..records {
-        let record = OutgoingRecord {
-            topic: topic.to_owned(),
-            partition: Some(0),
-            ..OutgoingRecord::default()
-        };
-        sink.send(record).await.unwrap();
-    }
+    fill(&cluster, topic, records).await;
     let mut consumer = GroupConsumer::start(&settings, &[topic], &GroupOptions::default()).unwrap();
     let partition = assigned(&mut consumer).await;
     Rig {
@@ -267,4 +272,33 @@ async fn an_offset_reset_is_told() {
         event => panic!("{event:?}"),
     }
     assert_eq!(offsets(&mut again.reader, 3).await, [0, 1, 2]);
+}
+
+/// An error that passes is no record: what is written after it comes, through a pause too.
+#[tokio::test]
+async fn a_passing_error_of_a_partition_skips_no_record() {
+    let mut rig = rig("passing", 3).await;
+    let handle = rig.consumer.handle();
+    assert_eq!(offsets(&mut rig.partition.reader, 3).await, [0, 1, 2]);
+    for offset in [3, 4] {
+        let told = async {
+            loop {
+                // A fetch that a pause made void may take one with it.
+                let unknown = [Response::RD_KAFKA_RESP_ERR_UNKNOWN];
+                rig.cluster.fail_requests(FETCH, &unknown);
+                let batch = rig.partition.reader.next_batch(1);
+                let none = timeout(Duration::from_millis(200), batch).await;
+                assert!(none.is_err(), "nothing is there");
+                if handle.take_warning().is_some() {
+                    break;
+                }
+            }
+        };
+        timeout(PATIENCE, told).await.unwrap();
+        let owned = &rig.partition.partition;
+        assert!(handle.pause(owned, true).await.unwrap());
+        fill(&rig.cluster, "passing", 1).await;
+        assert!(handle.pause(owned, false).await.unwrap());
+        assert_eq!(offsets(&mut rig.partition.reader, 1).await, [offset]);
+    }
 }

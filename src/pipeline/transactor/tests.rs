@@ -1,0 +1,428 @@
+//! The transactor on a broker that fails as it is told to.
+
+use super::*;
+use crate::pipeline::ledger::{Ledger, Ownership, TopicPartition};
+use crate::status::{ErrorKind, Status};
+use crate::transport::WriteFailure;
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::VecDeque;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// A partition and the number of its ownership.
+type Owned = (u8, u32);
+
+const TICK: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a transaction comes to.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Commit,
+    Abort,
+    Refuse,
+    Fatal,
+    /// In doubt, and whether it was committed.
+    Doubt(bool),
+}
+
+/// What readers of committed records see, and how transactions go.
+#[derive(Default)]
+struct Broker {
+    output: Vec<String>,
+    offsets: BTreeMap<Owned, i64>,
+    fates: VecDeque<Fate>,
+    /// Records that hold this text are refused for that reason.
+    bad: Option<(&'static str, WriteFailure)>,
+    /// A transaction with this text in it is refused, and nobody is to blame.
+    denied: Option<&'static str>,
+    renewed: usize,
+    unwritten: usize,
+    transactions: usize,
+    dead: bool,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<Broker>>);
+
+impl Fake {
+    fn broker(&self) -> MutexGuard<'_, Broker> {
+        self.0.lock().unwrap()
+    }
+}
+
+fn text(record: &OutgoingRecord) -> String {
+    String::from_utf8(record.value.clone().unwrap().to_vec()).unwrap()
+}
+
+impl Transactions for Fake {
+    type Partition = Owned;
+
+    async fn transact(
+        &self,
+        records: Vec<OutgoingRecord>,
+        offsets: Vec<(Owned, i64)>,
+    ) -> Result<(), TransactionError> {
+        sleep(Duration::from_millis(3)).await;
+        let mut broker = self.broker();
+        assert!(!broker.dead, "a producer that is over is not used");
+        broker.transactions += 1;
+        let texts: Vec<String> = records.iter().map(text).collect();
+        let refused = |kind, failure: Option<WriteFailure>, record| {
+            let error = Error::new(kind, Status::Permanent, "refused");
+            let error = match failure {
+                Some(failure) => error.with_source(failure),
+                None => error,
+            };
+            Err(TransactionError::Aborted { error, record })
+        };
+        if let Some((bad, failure)) = broker.bad
+            && let Some(index) = texts.iter().position(|text| text.contains(bad))
+        {
+            return refused(ErrorKind::Other, Some(failure), Some(index));
+        }
+        if broker
+            .denied
+            .is_some_and(|bad| texts.iter().any(|text| text.contains(bad)))
+        {
+            return refused(ErrorKind::Config, None, None);
+        }
+        let error = Error::unavailable("told to");
+        let fate = broker.fates.pop_front().unwrap_or(Fate::Commit);
+        if matches!(fate, Fate::Commit | Fate::Doubt(true)) {
+            broker.output.extend(texts);
+            for (partition, offset) in offsets {
+                let before = broker.offsets.insert(partition, offset);
+                assert!(
+                    before < Some(offset),
+                    "{partition:?}: {before:?} and {offset}"
+                );
+            }
+        }
+        match fate {
+            Fate::Commit => Ok(()),
+            Fate::Abort => Err(TransactionError::Aborted {
+                error,
+                record: None,
+            }),
+            Fate::Refuse => refused(ErrorKind::Other, None, None),
+            Fate::Fatal => {
+                broker.dead = true;
+                Err(TransactionError::Fatal(error))
+            }
+            Fate::Doubt(_) => {
+                broker.dead = true;
+                Err(TransactionError::InDoubt(error))
+            }
+        }
+    }
+
+    async fn renew(&self) -> Result<()> {
+        let mut broker = self.broker();
+        broker.renewed += 1;
+        broker.dead = false;
+        match broker.renewed % 3 {
+            0 => Err(Error::unavailable("not yet")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn committed(&self, partitions: &[Owned]) -> Result<Vec<Option<i64>>> {
+        let broker = self.broker();
+        Ok(partitions
+            .iter()
+            .map(|p| broker.offsets.get(p).copied())
+            .collect())
+    }
+
+    fn tell(&self, event: TransactorEvent<'_, Owned>) {
+        if let TransactorEvent::Unwritten { .. } = event {
+            self.broker().unwritten += 1;
+        }
+    }
+}
+
+struct Rig {
+    fake: Fake,
+    transactor: Transactor<Owned>,
+    ledger: Ledger,
+    task: JoinHandle<()>,
+}
+
+impl Rig {
+    fn new(records: usize) -> Self {
+        let (fake, room) = (
+            Fake::default(),
+            StagingRoom {
+                records,
+                ..StagingRoom::default()
+            },
+        );
+        let transactor = Transactor::new(room);
+        let task = tokio::spawn(transactor.clone().run(fake.clone(), TICK));
+        Rig {
+            fake,
+            transactor,
+            ledger: Ledger::new(),
+            task,
+        }
+    }
+
+    fn assign(&mut self, owned: Owned) -> MarkCell {
+        let place = TopicPartition::new("in", i32::from(owned.0));
+        let ownership = Ownership::of(u64::from(owned.1));
+        let mark = self.ledger.assign_as(place, ownership);
+        self.transactor.assign(owned, mark.clone());
+        mark
+    }
+
+    async fn stage(&self, owned: Owned, offset: i64) {
+        let staged = self
+            .transactor
+            .stage(&owned, offset, effect(owned, offset), None);
+        let staged = timeout(PATIENCE, staged).await.unwrap();
+        assert!(matches!(staged, Written::Acknowledged), "{staged:?}");
+    }
+
+    async fn until(&self, is_so: impl Fn(&Broker) -> bool) {
+        let waiting = async {
+            while !is_so(&self.fake.broker()) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, waiting)
+            .await
+            .expect("it never came to pass");
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn record(text: String) -> OutgoingRecord {
+    OutgoingRecord {
+        topic: "out".to_owned(),
+        value: Some(Bytes::from(text)),
+        ..OutgoingRecord::default()
+    }
+}
+
+fn effect(owned: Owned, offset: i64) -> Arc<[OutgoingRecord]> {
+    Arc::from([record(format!("{}@{offset}.", owned.0))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lies_below_the_mark_is_written_once_and_what_lies_beyond_waits() {
+    let mut rig = Rig::new(100);
+    let mark = rig.assign((0, 1));
+    for offset in [0, 1, 3] {
+        rig.stage((0, 1), offset).await;
+    }
+    mark.raise(2);
+    rig.until(|broker| broker.transactions == 1).await;
+    sleep(TICK * 10).await;
+    let broker = rig.fake.broker();
+    assert_eq!(broker.output, ["0@0.", "0@1."]);
+    assert_eq!((broker.offsets[&(0, 1)], broker.transactions), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_a_fatal_error_and_a_doubt_are_replayed_or_not() {
+    let fates = [
+        Fate::Abort,
+        Fate::Refuse,
+        Fate::Fatal,
+        Fate::Doubt(false),
+        Fate::Doubt(true),
+    ];
+    for fate in fates {
+        let mut rig = Rig::new(100);
+        rig.fake.broker().fates.push_back(fate);
+        let mark = rig.assign((0, 1));
+        rig.stage((0, 1), 0).await;
+        mark.raise(1);
+        assert!(rig.transactor.flush(&[(0, 1)], PATIENCE).await, "{fate:?}");
+        let broker = rig.fake.broker();
+        assert_eq!(broker.output, ["0@0."], "{fate:?}");
+        let replaced = matches!(fate, Fate::Fatal | Fate::Doubt(_));
+        assert_eq!(broker.renewed > 0, replaced, "{fate:?}");
+    }
+}
+
+/// A record that cannot be written holds its own partition, after what comes before it.
+#[tokio::test(start_paused = true)]
+async fn others_go_on_while_one_partition_holds() {
+    for blame in [true, false] {
+        let mut rig = Rig::new(1_000);
+        match blame {
+            true => rig.fake.broker().bad = Some(("0@3.", WriteFailure::UnknownTopic)),
+            false => rig.fake.broker().denied = Some("0@3."),
+        }
+        let marks: Vec<MarkCell> = (0..3).map(|p| rig.assign((p, 1))).collect();
+        for offset in 0..10 {
+            for partition in 0..3 {
+                rig.stage((partition, 1), offset).await;
+            }
+        }
+        marks.iter().for_each(|mark| mark.raise(10));
+        let others = [(1, 1), (2, 1)];
+        assert!(rig.transactor.flush(&others, Duration::from_secs(10)).await);
+        rig.until(|broker| broker.offsets.get(&(0, 1)) == Some(&3))
+            .await;
+        assert!(
+            !rig.transactor
+                .flush(&[(0, 1)], Duration::from_secs(10))
+                .await
+        );
+        let count = rig.fake.broker().transactions;
+        sleep(Duration::from_secs(10)).await;
+        let tries = rig.fake.broker().transactions - count;
+        assert!(
+            (5..20).contains(&tries),
+            "it is tried once a second: {tries}"
+        );
+        assert_eq!(rig.fake.broker().unwritten > 0, blame);
+
+        rig.fake.broker().bad = None;
+        rig.fake.broker().denied = None;
+        assert!(rig.transactor.flush(&[(0, 1)], PATIENCE).await);
+        let broker = rig.fake.broker();
+        let of_0 = broker.output.iter().filter(|text| text.starts_with("0@"));
+        let expected: Vec<String> = (0..10).map(|offset| format!("0@{offset}.")).collect();
+        assert_eq!(of_0.cloned().collect::<Vec<_>>(), expected);
+        assert_eq!(broker.output.len(), 30);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_too_large_is_shortened_and_then_held() {
+    let mut rig = Rig::new(100);
+    rig.fake.broker().bad = Some(("large", WriteFailure::TooLarge));
+    let mark = rig.assign((0, 1));
+    let shorten: Shorten = Arc::new(|step| {
+        (step < 3).then(|| {
+            record(match step {
+                1 => "still large".to_owned(),
+                _ => "short".to_owned(),
+            })
+        })
+    });
+    let large: Arc<[OutgoingRecord]> = Arc::from([record("large".to_owned())]);
+    let staged = rig
+        .transactor
+        .stage(&(0, 1), 0, Arc::clone(&large), Some(shorten));
+    assert!(matches!(staged.await, Written::Acknowledged));
+    mark.raise(1);
+    assert!(rig.transactor.flush(&[(0, 1)], PATIENCE).await);
+    {
+        let broker = rig.fake.broker();
+        assert_eq!(broker.output, ["short"]);
+        assert_eq!((broker.transactions, broker.unwritten), (3, 0));
+    }
+
+    let none: Shorten = Arc::new(|_| None);
+    let staged = rig.transactor.stage(&(0, 1), 1, large, Some(none));
+    assert!(matches!(staged.await, Written::Acknowledged));
+    mark.raise(2);
+    assert!(
+        !rig.transactor
+            .flush(&[(0, 1)], Duration::from_secs(5))
+            .await
+    );
+    assert!(rig.fake.broker().unwritten > 0);
+    assert_eq!(rig.transactor.uncommitted(&[(0, 1)]), 1);
+}
+
+/// Records beyond the mark fill the room, and the one that the mark waits for comes last.
+#[tokio::test(start_paused = true)]
+async fn a_full_room_makes_others_wait_but_not_the_one_that_all_wait_for() {
+    let mut rig = Rig::new(3);
+    let mark = rig.assign((0, 1));
+    mark.set_oldest(Some(0));
+    for offset in [1, 2, 3] {
+        rig.stage((0, 1), offset).await;
+    }
+    let later = rig.transactor.stage(&(0, 1), 4, effect((0, 1), 4), None);
+    let later = tokio::spawn(later);
+    sleep(TICK * 20).await;
+    assert!(!later.is_finished());
+    rig.stage((0, 1), 0).await;
+    mark.raise(4);
+    mark.set_oldest(Some(4));
+    let staged = timeout(PATIENCE, later).await.unwrap().unwrap();
+    assert!(matches!(staged, Written::Acknowledged));
+    mark.raise(5);
+    assert!(rig.transactor.flush(&[(0, 1)], PATIENCE).await);
+    assert_eq!(rig.fake.broker().output.len(), 5);
+}
+
+/// FC-069.
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_is_forgotten_writes_nothing_any_more() {
+    let mut rig = Rig::new(1);
+    let mark = rig.assign((0, 1));
+    rig.stage((0, 1), 0).await;
+    let waiting = rig.transactor.stage(&(0, 1), 1, effect((0, 1), 1), None);
+    let waiting = tokio::spawn(waiting);
+    sleep(TICK).await;
+    rig.transactor.forget(&(0, 1));
+    mark.raise(2);
+    let staged = timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(matches!(staged, Written::Held(_)), "{staged:?}");
+    sleep(TICK * 10).await;
+    assert_eq!(rig.fake.broker().transactions, 0);
+    assert!(
+        rig.transactor.flush(&[(0, 1)], Duration::ZERO).await,
+        "nothing is open"
+    );
+    assert!(rig.transactor.partitions().is_empty());
+}
+
+/// In 300 random runs each record is in the output once, in the order of its partition, whatever
+/// becomes of the transactions.
+#[tokio::test(start_paused = true)]
+async fn whatever_fails_each_effect_is_written_once_and_in_order() {
+    for seed in 0..300 {
+        let mut chance = StdRng::seed_from_u64(seed);
+        let mut rig = Rig::new(20);
+        for _ in 0..40 {
+            let fate = match chance.random_range(0..6) {
+                0 => Fate::Abort,
+                1 => Fate::Refuse,
+                2 => Fate::Fatal,
+                3 => Fate::Doubt(false),
+                4 => Fate::Doubt(true),
+                _ => Fate::Commit,
+            };
+            rig.fake.broker().fates.push_back(fate);
+        }
+        let marks: Vec<MarkCell> = (0..3).map(|p| rig.assign((p, 1))).collect();
+        for offset in 0..40_i64 {
+            for (partition, mark) in (0..).zip(&marks) {
+                mark.set_oldest(Some(offset));
+                rig.stage((partition, 1), offset).await;
+                mark.raise(offset + 1);
+            }
+            if chance.random_bool(0.3) {
+                sleep(Duration::from_millis(chance.random_range(0..300))).await;
+            }
+        }
+        let all = [(0, 1), (1, 1), (2, 1)];
+        assert!(rig.transactor.flush(&all, PATIENCE).await, "seed {seed}");
+        let broker = rig.fake.broker();
+        for partition in 0..3 {
+            let prefix = format!("{partition}@");
+            let of_it = broker
+                .output
+                .iter()
+                .filter(|text| text.starts_with(&prefix));
+            let expected: Vec<String> = (0..40).map(|n| format!("{prefix}{n}.")).collect();
+            assert_eq!(of_it.cloned().collect::<Vec<_>>(), expected, "seed {seed}");
+        }
+    }
+}
