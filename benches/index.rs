@@ -49,11 +49,16 @@ fn memory() -> (u64, u64) {
     (field("VmRSS:"), field("VmHWM:"))
 }
 
+/// What a folder takes on the disk: a file may have holes.
 fn size(folder: &Path) -> u64 {
+    #[cfg(unix)]
+    let taken = |file: fs::Metadata| std::os::unix::fs::MetadataExt::blocks(&file) * 512;
+    #[cfg(not(unix))]
+    let taken = |file: fs::Metadata| file.len();
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files
         .filter_map(|file| file.metadata().ok())
-        .map(|m| m.len())
+        .map(taken)
         .sum()
 }
 

@@ -44,6 +44,7 @@ mod component;
 mod deserializer;
 mod error;
 mod headers;
+pub mod metric;
 mod outcome;
 mod payload;
 mod record;

@@ -23,7 +23,7 @@ fn floor(path: &str) -> u8 {
         ) => 2,
         (
             "properties" | "record" | "headers" | "payload" | "value" | "error" | "status"
-            | "outcome" | "tree",
+            | "outcome" | "tree" | "metric",
             _,
         ) => 1,
         _ => panic!("`{path}` has no floor: give it one here and in docs/architecture.md"),

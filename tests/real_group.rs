@@ -5,6 +5,8 @@
 mod group;
 #[path = "support/real.rs"]
 mod real;
+#[path = "support/transaction.rs"]
+mod transaction;
 
 use group::{PATIENCE, assigned, churn, fill, settings, start, take};
 use kafka_chain::transport::Settings;
@@ -12,10 +14,9 @@ use kafka_chain::transport::kafka::{
     AssignedPartition, Commit, KafkaRecord, KafkaSink, NewTopic, PartitionReader, ReadTo,
     create_topics,
 };
-use rdkafka::ClientConfig;
-use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+use transaction::transaction;
 
 const PARTITIONS: i32 = 6;
 const NO_RECORD: [i64; 0] = [];
@@ -136,29 +137,6 @@ async fn offsets_and_pauses_hold_on_a_real_broker() {
     second.close(Vec::new(), PATIENCE).await;
 }
 
-/// Begins a transaction, writes so many records, and ends it.
-fn transaction(rig: &Rig, records: usize, commits: bool) {
-    let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
-        .set("bootstrap.servers", &rig.servers)
-        .set("transactional.id", &rig.topic)
-        .create()
-        .unwrap();
-    producer.init_transactions(PATIENCE).unwrap();
-    producer.begin_transaction().unwrap();
-    for _ in 0..records {
-        let record = BaseRecord::<(), str>::to(&rig.topic)
-            .partition(0)
-            .payload("x");
-        producer.send(record).unwrap();
-    }
-    // Aborting throws away what was not sent.
-    producer.flush(PATIENCE).unwrap();
-    match commits {
-        true => producer.commit_transaction(PATIENCE).unwrap(),
-        false => producer.abort_transaction(PATIENCE).unwrap(),
-    }
-}
-
 async fn read(reader: &mut PartitionReader, into: &mut Vec<KafkaRecord>) -> Option<ReadTo> {
     let read = std::future::poll_fn(|cx| reader.poll_take(cx, 100, into));
     timeout(PATIENCE, read).await.unwrap()
@@ -188,7 +166,7 @@ async fn markers_of_transactions_at_the_end_are_passed() {
     let Some(rig) = rig("markers").await else {
         return;
     };
-    transaction(&rig, 3, true);
+    transaction(&rig.servers, &rig.topic, 3, true);
     let settings = rig.settings(&[
         ("session.timeout.ms", "6000"),
         ("statistics.interval.ms", "100"),
@@ -200,7 +178,7 @@ async fn markers_of_transactions_at_the_end_are_passed() {
     let first = partitions.iter().position(at).unwrap();
     let mut one = partitions.remove(first);
     assert_eq!(read_to(&mut one.reader, 4).await, [0, 1, 2]);
-    transaction(&rig, 2, false);
+    transaction(&rig.servers, &rig.topic, 2, false);
     assert_eq!(read_to(&mut one.reader, 7).await, NO_RECORD);
     let no_lag = async {
         let lags = || handle.lags().into_iter().find(|lag| lag.partition == 0);
@@ -213,7 +191,7 @@ async fn markers_of_transactions_at_the_end_are_passed() {
     assert_eq!(consumer.close(last, PATIENCE).await, [Ok(())]);
 
     // Nothing but markers since: the next member passes them as well.
-    transaction(&rig, 1, false);
+    transaction(&rig.servers, &rig.topic, 1, false);
     let mut second = start(&settings, &rig.topic);
     let mut partitions = assigned(&mut second).await;
     let first = partitions.iter().position(at).unwrap();

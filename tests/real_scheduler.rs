@@ -94,6 +94,15 @@ async fn a_target_that_is_not_there_holds_nothing_up() {
     schedules::missing_target(&rig, &Folder::new("real-missing")).await;
 }
 
+/// FC-088.
+#[tokio::test]
+async fn a_changelog_that_would_forget_is_refused() {
+    let Some(rig) = rig("refused", 1).await else {
+        return;
+    };
+    schedules::refuses_topics(&rig, &Folder::new("real-refused")).await;
+}
+
 /// What the producer writes as a batch is one entry.
 #[tokio::test]
 async fn entries_are_the_batches_of_the_producer() {

@@ -82,33 +82,41 @@ impl IdSource {
     pub fn next(&self, now: i64) -> DelayId {
         let time = (now.max(0) as u128) & 0xffff_ffff_ffff;
         let count = u128::from(self.made.fetch_add(1, Ordering::Relaxed));
-        let bits = (time << 80) | (count << 48) | u128::from(self.instance);
-        let text: String = (0..22)
-            .rev()
-            .filter_map(|digit| DIGITS.get(((bits >> (6 * digit)) & 63) as usize))
-            .map(|digit| char::from(*digit))
-            .collect();
-        DelayId(Arc::from(text))
-    }
-
-    /// The 48 bits of time in an id as a source makes it, whoever made it.
-    #[cfg(feature = "embedded")]
-    pub(crate) fn time_in(id: &DelayId) -> Option<i64> {
-        let digits = id.0.as_bytes();
-        if digits.len() != 22 {
-            return None;
-        }
-        // The time ends two bits before the end of the ninth digit; the first has but two bits.
-        let mut bits = 0_i64;
-        for digit in digits.iter().take(9) {
-            bits = (bits << 6) | i64::try_from(DIGITS.binary_search(digit).ok()?).ok()?;
-        }
-        Some((bits >> 2) & 0xffff_ffff_ffff)
+        spell((time << 80) | (count << 48) | u128::from(self.instance))
     }
 }
 
-/// The digits of an id, in the order of their bytes.
+/// The digits of an id that was made, in the order of their bytes.
 const DIGITS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+
+/// The id of these bits; ids sort as their bits do.
+pub(crate) fn spell(bits: u128) -> DelayId {
+    let text: String = (0..22)
+        .rev()
+        .filter_map(|digit| DIGITS.get(((bits >> (6 * digit)) & 63) as usize))
+        .map(|digit| char::from(*digit))
+        .collect();
+    DelayId(Arc::from(text))
+}
+
+/// The bits that [`spell`] made the id of; `None` when it made no such id.
+#[cfg(feature = "embedded")]
+pub(crate) fn bits_of(id: &DelayId) -> Option<u128> {
+    let digits = id.0.as_bytes();
+    if digits.len() != 22 {
+        return None;
+    }
+    let mut bits = 0_u128;
+    for (place, digit) in digits.iter().enumerate() {
+        let digit = u128::try_from(DIGITS.binary_search(digit).ok()?).ok()?;
+        // 22 digits have room for four bits more than there are.
+        if place == 0 && digit > 3 {
+            return None;
+        }
+        bits = (bits << 6) | digit;
+    }
+    Some(bits)
+}
 
 /// When a record is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

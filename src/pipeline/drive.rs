@@ -1,6 +1,7 @@
 //! From the first attempt to the last: bounded retries of the handler.
 
 use super::control::WorkerOrders;
+use super::observe::{Count, PartitionGauge, TARGET};
 use super::source::{Origin, SourceRecord};
 use super::work::{Attempted, Job, Work};
 use crate::backoff::{Backoff, Exponential, SharedBackoff};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use tracing::{Instrument, debug_span};
 
 /// How often a handler is called for one record, and the waits between. Temporary errors of the
 /// handler are tried again; those of the chain are not, for the chain has its own retry.
@@ -85,13 +87,21 @@ pub(super) async fn drive<R: SourceRecord, W: Work<R>>(
     jobs: &mut [Job<R>],
     attempts: &Attempts,
     orders: &WorkerOrders,
+    gauge: &PartitionGauge,
 ) {
     for job in &mut *jobs {
         job.outcome = Attempted::Open;
     }
     let (mut made, mut failing, mut chance) = (0_u32, None, None);
     loop {
-        work.attempt(jobs).await;
+        if made == 0 {
+            work.attempt(jobs).await;
+        } else {
+            let is_open = |job: &&Job<R>| matches!(job.outcome, Attempted::Open);
+            gauge.count_shared(Count::Retries, jobs.iter().filter(is_open).count() as u64);
+            let retry = debug_span!(target: TARGET, "retry", attempt = made.saturating_add(1));
+            work.attempt(jobs).instrument(retry).await;
+        }
         made = made.saturating_add(1);
         if !jobs.iter().any(to_be_retried) {
             if made > 1 {

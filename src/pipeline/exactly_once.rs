@@ -3,7 +3,7 @@
 use super::ledger::MarkCell;
 use super::observer::{PipelineEvent, PipelineObserver};
 use super::settings::PipelineSettings;
-use super::source::Event;
+use super::source::{Destination, Event};
 use super::staging::StagingRoom;
 use super::too_large::TooLarge;
 use super::transactor::{Transactions, Transactor, TransactorEvent};
@@ -110,6 +110,16 @@ impl ExactlyOnce {
         self.transactor.forget(partition);
     }
 
+    /// The partitions of which something finished waits to be committed.
+    pub(super) fn due(&self) -> Vec<OwnedPartition> {
+        let mut partitions = self.transactor.partitions();
+        let is_due = |partition: &OwnedPartition| {
+            self.transactor.uncommitted(std::slice::from_ref(partition)) > 0
+        };
+        partitions.retain(is_due);
+        partitions
+    }
+
     /// Why the pipeline is to stop, once.
     pub(super) fn take_refused(&self) -> Option<Error> {
         self.refused.lock().take()
@@ -210,7 +220,8 @@ impl Transactions for KafkaTransactions {
                 offset,
                 error,
             } => {
-                let event = Event::Unwritten { offset, error };
+                let to = Destination::Transaction;
+                let event = Event::Unwritten { offset, to, error };
                 let event = PipelineEvent::Record { partition, event };
                 self.observer.event(&event);
                 let too_large = WriteFailure::of(error) == Some(WriteFailure::TooLarge);

@@ -5,7 +5,7 @@ use super::work::Job;
 use crate::answer::BoxFuture;
 use crate::record::Record;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -47,6 +47,7 @@ impl fmt::Debug for SharedGate {
 pub(super) struct Gated<R> {
     gate: Option<SharedGate>,
     waiting: BinaryHeap<Waiting<R>>,
+    offsets: BTreeSet<i64>,
     /// For the first of them.
     opening: Option<(i64, BoxFuture<'static, ()>)>,
 }
@@ -62,6 +63,7 @@ impl<R: SourceRecord> Gated<R> {
         Gated {
             gate,
             waiting: BinaryHeap::new(),
+            offsets: BTreeSet::new(),
             opening: None,
         }
     }
@@ -74,6 +76,7 @@ impl<R: SourceRecord> Gated<R> {
         match gate.opens_at(&job.record()) {
             Some(at) if at > gate.now() => {
                 let offset = job.offset;
+                self.offsets.insert(offset);
                 self.waiting.push(Waiting { at, offset, job });
                 None
             }
@@ -104,7 +107,14 @@ impl<R: SourceRecord> Gated<R> {
         if self.waiting.peek()?.at > gate.now() {
             return None;
         }
-        self.waiting.pop().map(|waiting| waiting.job)
+        let waiting = self.waiting.pop()?;
+        self.offsets.remove(&waiting.offset);
+        Some(waiting.job)
+    }
+
+    /// Whether the record of this offset waits here.
+    pub(super) fn holds(&self, offset: i64) -> bool {
+        self.offsets.contains(&offset)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -113,6 +123,7 @@ impl<R: SourceRecord> Gated<R> {
 
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+        self.offsets.clear();
         self.opening = None;
     }
 }

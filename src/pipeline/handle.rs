@@ -1,11 +1,13 @@
 //! How an application steers a running pipeline.
 
 use super::ledger::TopicPartition;
+use super::observe::{Health, Watch};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What a pipeline is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,7 @@ struct Partitions {
 }
 
 struct Shared {
+    watch: Arc<Watch>,
     wish: watch::Sender<Wish>,
     partitions: Mutex<Partitions>,
 }
@@ -43,6 +46,7 @@ pub struct PipelineHandle(Arc<Shared>);
 impl PipelineHandle {
     pub(super) fn new() -> Self {
         PipelineHandle(Arc::new(Shared {
+            watch: Arc::default(),
             wish: watch::Sender::new(Wish::default()),
             partitions: Mutex::default(),
         }))
@@ -60,6 +64,22 @@ impl PipelineHandle {
     /// Whether it was told to stop.
     pub fn is_stopping(&self) -> bool {
         self.now() != Stop::No
+    }
+
+    /// Done when it is told to stop.
+    pub(super) async fn stopping(&self) {
+        let mut wishes = self.watch();
+        // Its sender is ours too.
+        let _ = wishes.wait_for(|wish| wish.stop != Stop::No).await;
+    }
+
+    /// How the pipeline is: for an operator, and for whoever asks whether it lives and is ready.
+    pub fn health(&self) -> Health {
+        self.0.watch.health(self.is_stopping(), Instant::now())
+    }
+
+    pub(super) fn seen(&self) -> Arc<Watch> {
+        Arc::clone(&self.0.watch)
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Wish> {

@@ -1,5 +1,6 @@
 //! The one place where a worker waits, and what it does then.
 
+use super::observe::Count;
 use super::queue::Order;
 use super::source::{Effects, Event, PartitionSource, Room, SourceRecord, Taken, Written};
 use super::work::{Job, Work};
@@ -49,6 +50,7 @@ where
         &mut self,
         mut current: Option<Pin<&mut F>>,
     ) -> Happened<S::Record> {
+        self.show();
         let room = self.may_take().then(|| Room {
             records: (self.settings.max_uncommitted.max(1) - self.offsets.uncommitted())
                 .min(self.settings.batch.max(1)),
@@ -122,6 +124,7 @@ where
             }
             Happened::ProbeDue => {
                 self.probe = None;
+                self.gauge.count(Count::Probes, 1);
                 if let Some(job) = self.start_probe() {
                     self.spawn_probe(job);
                 }
@@ -134,21 +137,25 @@ where
     }
 
     fn queue_taken(&mut self) {
+        let mut taken = 0;
         for held in std::mem::take(&mut self.taken) {
             let record = held.record();
             let (offset, lane) = (record.offset, self.queue.lane(record.key));
             let bytes = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
             let size = bytes(record.key) + bytes(record.value) + RECORD_BYTES;
             if self.offsets.take(offset) {
+                taken += 1;
                 self.bytes = self.bytes.saturating_add(size);
                 let job = Job::new(held, offset, size, lane);
                 if let Some(job) = self.gated.admit(job) {
                     self.queue.push(job);
                 }
             } else {
+                self.gauge.count(Count::Repeated, 1);
                 self.effects.event(Event::Repeated { offset });
             }
         }
+        self.gauge.count(Count::In, taken);
         self.mark.set_oldest(self.offsets.oldest());
     }
 }

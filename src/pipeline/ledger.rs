@@ -119,10 +119,15 @@ impl MarkCell {
         self.shown.oldest.store(offset, Ordering::Release);
     }
 
+    /// The lowest record that is taken and unfinished.
+    pub(super) fn oldest(&self) -> Option<i64> {
+        let oldest = self.shown.oldest.load(Ordering::Acquire);
+        (oldest != UNMARKED).then_some(oldest)
+    }
+
     /// Whether nothing below `offset` is unfinished: the mark waits for this record.
     pub fn waits_for(&self, offset: i64) -> bool {
-        let oldest = self.shown.oldest.load(Ordering::Acquire);
-        oldest != UNMARKED && offset <= oldest
+        self.oldest().is_some_and(|oldest| offset <= oldest)
     }
 }
 

@@ -29,6 +29,7 @@ mod kafka_source;
 mod ledger;
 #[cfg(feature = "kafka")]
 mod letters;
+pub mod observe;
 #[cfg(feature = "kafka")]
 mod observer;
 mod offsets;
@@ -51,6 +52,9 @@ mod staging;
 mod staging_desk;
 mod state;
 mod too_large;
+mod topic_keys;
+#[cfg(feature = "kafka")]
+pub mod topics;
 #[cfg(feature = "kafka")]
 mod transactor;
 mod verdict;
@@ -90,11 +94,13 @@ pub use reader::{
 pub(crate) use settings::section;
 pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
-    Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken, Written,
+    Destination, Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken,
+    Written,
 };
 pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use too_large::TooLarge;
+pub use topic_keys::{TopicCheck, TopicCreate};
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};
 pub use work::{Batch, Job, Single, Work};
 pub use worker::{Worker, worker};

@@ -23,6 +23,8 @@ pub struct Offsets {
     next: Option<i64>,
     /// Whether anything was finished, so that the mark says more than where we began.
     moved: bool,
+    /// What is committed, as far as it is known.
+    committed: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,14 @@ impl Offsets {
     /// Nothing taken yet.
     pub fn new() -> Self {
         Offsets::default()
+    }
+
+    /// Nothing taken yet, and this committed.
+    pub fn after(committed: Option<i64>) -> Self {
+        Offsets {
+            committed,
+            ..Offsets::default()
+        }
     }
 
     /// Takes a delivered record. False when it was delivered before in this ownership, as happens
@@ -61,7 +71,11 @@ impl Offsets {
                 self.next = Some(position);
                 self.moved |= self.taken.is_empty();
             }
-            None => self.next = Some(position),
+            None => {
+                self.next = Some(position);
+                // Nothing but markers lies behind what is committed.
+                self.moved = self.committed.is_some_and(|committed| committed < position);
+            }
         }
     }
 
@@ -178,6 +192,22 @@ mod tests {
         assert_eq!(offsets.mark(), None);
         offsets.reached(6);
         assert_eq!(offsets.mark(), Some(6));
+    }
+
+    /// FC-058: after a restart that finds nothing but transaction markers, those are passed too.
+    #[test]
+    fn a_gap_behind_what_is_committed_moves_the_mark() {
+        for (position, mark) in [(9, Some(9)), (7, None), (5, None)] {
+            let mut offsets = Offsets::after(Some(7));
+            offsets.reached(position);
+            assert_eq!(offsets.mark(), mark);
+        }
+        // The log may have been cut: whatever is delivered is taken.
+        let mut offsets = Offsets::after(Some(7));
+        assert!(offsets.take(2));
+        assert_eq!(offsets.mark(), None);
+        assert!(offsets.finish(2));
+        assert_eq!(offsets.mark(), Some(3));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::drive::Attempts;
 use super::gate::SharedGate;
 use super::ledger::MarkCell;
+use super::observe::PartitionGauge;
 use super::queue::Order;
 use super::verdict::Policy;
 use crate::error::Error;
@@ -55,6 +56,8 @@ impl Default for WorkerSettings {
 pub struct WorkerParts<S, W, E> {
     /// Where its records come from.
     pub source: S,
+    /// What is committed of it, if that is known: the offset at which it begins.
+    pub committed: Option<i64>,
     /// How they are handled; shared by all partitions.
     pub work: Arc<W>,
     /// What else is done with them.
@@ -63,6 +66,8 @@ pub struct WorkerParts<S, W, E> {
     pub settings: Arc<WorkerSettings>,
     /// Where it writes its mark.
     pub mark: MarkCell,
+    /// Where it shows what it does.
+    pub gauge: PartitionGauge,
 }
 
 impl<S, W, E> fmt::Debug for WorkerParts<S, W, E> {

@@ -1,53 +1,31 @@
 //! A running pipeline: events of the group, ends of workers, marks to commit, wishes of users.
 
-use super::control::WorkerControl;
-use super::effects::{Desk, PartitionEffects};
+mod partitions;
+
+use super::effects::Desk;
 use super::exactly_once::ExactlyOnce;
 use super::handle::{PipelineHandle, Stop, Wish};
-use super::kafka_source::KafkaPartition;
-use super::ledger::{Ledger, Mark, Ownership, TopicPartition};
+use super::ledger::{Ledger, Mark, TopicPartition};
+use super::observe::{Observation, PartitionGauge};
 use super::observer::{PipelineEvent, PipelineObserver};
-use super::parts::{Ended, WorkerParts};
+use super::parts::Ended;
 use super::plan::Summary;
 use super::settings::PipelineSettings;
 use super::work::Work;
-use super::worker::worker;
 use crate::error::{Error, Result};
 use crate::transport::kafka::{
-    AssignedPartition, Commit, CommitResults, GroupConsumer, GroupEvent, GroupHandle, KafkaRecord,
-    OwnedPartition, Revoked,
+    Commit, CommitResults, GroupConsumer, GroupEvent, GroupHandle, KafkaRecord, OwnedPartition,
 };
-use std::collections::{HashMap, HashSet};
+use partitions::{GivingBack, Owned};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
-
-/// How much of the time to give partitions back is kept for their last commit.
-const COMMIT_SHARE: u32 = 5;
-
-/// The least and the most of it.
-const COMMIT_TIME: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// How long leaving the group may take after everything else is done.
 const LEAVE: Duration = Duration::from_secs(10);
-
-/// A partition that is ours.
-struct Owned {
-    partition: OwnedPartition,
-    control: WorkerControl,
-    /// Its worker may end before we hear why: its records are over first.
-    ended: bool,
-}
-
-/// Partitions that are given back once their workers have ended.
-struct GivingBack {
-    revoked: Revoked,
-    waiting: HashSet<OwnedPartition>,
-    /// Their last marks, as their workers end.
-    last: Vec<Commit>,
-}
 
 /// The end, once it is in sight.
 struct Stopping {
@@ -60,6 +38,7 @@ pub(super) struct Running<W> {
     users: PipelineHandle,
     wishes: watch::Receiver<Wish>,
     observer: Arc<dyn PipelineObserver>,
+    observation: Observation,
     desk: Arc<dyn Desk>,
     /// What commits, where it is not the group.
     exactly_once: Option<ExactlyOnce>,
@@ -68,10 +47,12 @@ pub(super) struct Running<W> {
     handle: GroupHandle,
     ledger: Ledger,
     owned: HashMap<TopicPartition, Owned>,
-    workers: JoinSet<(OwnedPartition, Ended)>,
+    workers: JoinSet<(OwnedPartition, PartitionGauge, Ended)>,
     giving_back: Vec<GivingBack>,
     /// At most one of the ticks, and one for each rebalance under way.
     commits: JoinSet<(Vec<Mark>, CommitResults)>,
+    /// Pauses of librdkafka's under way.
+    pauses: JoinSet<()>,
     ticking: bool,
     stopping: Option<Stopping>,
     over: bool,
@@ -95,7 +76,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
     pub(super) fn new(
         settings: PipelineSettings,
         users: PipelineHandle,
-        observer: Arc<dyn PipelineObserver>,
+        observation: Observation,
         desk: Arc<dyn Desk>,
         exactly_once: Option<ExactlyOnce>,
         work: Arc<W>,
@@ -107,7 +88,8 @@ impl<W: Work<KafkaRecord>> Running<W> {
             settings,
             wishes: users.watch(),
             users,
-            observer,
+            observer: observation.observer(),
+            observation,
             desk,
             exactly_once,
             work,
@@ -118,6 +100,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
             workers: JoinSet::new(),
             giving_back: Vec::new(),
             commits: JoinSet::new(),
+            pauses: JoinSet::new(),
             ticking: false,
             stopping: None,
             over: false,
@@ -145,7 +128,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
     /// Runs until stopped.
     pub(super) async fn run(mut self) -> Result<Summary> {
         let mut tick = interval(self.settings.commit_interval);
+        let mut look = interval(self.observation.interval());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.stopping.is_some() && self.workers.is_empty() {
                 break;
@@ -156,6 +141,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
                 Some(done) = self.commits.join_next() => self.committed(done),
                 _ = self.wishes.changed() => self.obey(),
                 _ = tick.tick() => self.tick(),
+                _ = look.tick() => self.look(),
             }
             if self.users.now() == Stop::Now {
                 return self.break_off().await;
@@ -184,168 +170,16 @@ impl<W: Work<KafkaRecord>> Running<W> {
         }
     }
 
-    fn assign(&mut self, partitions: Vec<AssignedPartition>) {
-        let names: Vec<OwnedPartition> = partitions.iter().map(|a| a.partition.clone()).collect();
-        self.tell(PipelineEvent::Assigned(&names));
-        for assigned in partitions {
-            let partition = assigned.partition;
-            let place = place(&partition);
-            let ownership = Ownership::of(partition.ownership);
-            let mark = self.ledger.assign_as(place.clone(), ownership);
-            if let Some(exactly_once) = &self.exactly_once {
-                exactly_once.assign(&partition, mark.clone());
+    fn look(&mut self) {
+        self.pause_fetching(Instant::now());
+        let due = match &self.exactly_once {
+            Some(exactly_once) => exactly_once.due().iter().map(place).collect(),
+            None => {
+                let marks = self.ledger.due().into_iter();
+                marks.map(|mark| mark.partition).collect()
             }
-            let effects = PartitionEffects {
-                partition: partition.clone(),
-                desk: Arc::clone(&self.desk),
-                observer: Arc::clone(&self.observer),
-            };
-            let parts = WorkerParts {
-                source: KafkaPartition::new(assigned.reader),
-                work: Arc::clone(&self.work),
-                effects: Arc::new(effects),
-                settings: Arc::clone(&self.worker_settings),
-                mark,
-            };
-            let (worker, control) = match worker(parts) {
-                Ok(parts) => parts,
-                Err(error) => return self.fail(error),
-            };
-            if self.users.is_paused(&place) {
-                control.pause();
-            }
-            // It was on its way when the end began: what it holds is for the next member.
-            if self.stopping.is_some() {
-                control.lose();
-            }
-            let name = partition.clone();
-            self.workers
-                .spawn(async move { (name, worker.run().await) });
-            // An ownership that was never given back is over with this.
-            let owned = Owned {
-                partition,
-                control,
-                ended: false,
-            };
-            self.owned.insert(place, owned);
-        }
-    }
-
-    fn revoke(&mut self, revoked: Revoked) {
-        self.tell(PipelineEvent::Revoked(&revoked.partitions));
-        let left = revoked.deadline.saturating_duration_since(Instant::now());
-        let (least, most) = COMMIT_TIME;
-        let limit = left.saturating_sub((left / COMMIT_SHARE).clamp(least, most));
-        let (mut waiting, mut last) = (HashSet::new(), Vec::new());
-        for partition in &revoked.partitions {
-            match self.current(partition) {
-                Some(owned) if owned.ended => last.extend(self.forget(partition)),
-                Some(owned) => {
-                    owned.control.drain(limit);
-                    waiting.insert(partition.clone());
-                }
-                None => {}
-            }
-        }
-        let last = last.iter().map(commit).collect();
-        self.giving_back.push(GivingBack {
-            revoked,
-            waiting,
-            last,
-        });
-        self.give_back();
-    }
-
-    fn lose(&mut self, partitions: &[OwnedPartition]) {
-        self.tell(PipelineEvent::Lost(partitions));
-        for partition in partitions {
-            if let Some(owned) = self.current(partition) {
-                owned.control.lose();
-                self.forget(partition);
-            }
-            if let Some(exactly_once) = &self.exactly_once {
-                exactly_once.forget(partition);
-            }
-        }
-    }
-
-    fn current(&self, partition: &OwnedPartition) -> Option<&Owned> {
-        let owned = self.owned.get(&place(partition))?;
-        (owned.partition == *partition).then_some(owned)
-    }
-
-    fn forget(&mut self, partition: &OwnedPartition) -> Option<Mark> {
-        self.current(partition)?;
-        let place = place(partition);
-        self.owned.remove(&place);
-        self.ledger.revoke(&place)
-    }
-
-    /// A worker ended.
-    fn ended(
-        &mut self,
-        ended: std::result::Result<(OwnedPartition, Ended), tokio::task::JoinError>,
-    ) {
-        let (partition, ended) = match ended {
-            Ok(ended) => ended,
-            Err(gone) if gone.is_cancelled() => return,
-            // Its own code contains no panic of users: a mistake of ours, and better told.
-            Err(gone) => return self.fail(Error::config("a worker is gone").with_source(gone)),
         };
-        match ended {
-            Ended::Drained | Ended::Over | Ended::Lost => {}
-            Ended::Abandoned(records) => {
-                self.summary.abandoned += records;
-                self.tell(PipelineEvent::Abandoned {
-                    partition: &partition,
-                    records,
-                });
-            }
-            Ended::Stopped(error) => {
-                let at = format!("{}-{}", partition.topic, partition.partition);
-                self.fail(error.at(at));
-            }
-        }
-        let is_waited_for = |giving: &GivingBack| giving.waiting.contains(&partition);
-        if let Some(index) = self.giving_back.iter().position(is_waited_for) {
-            let last = self.forget(&partition).as_ref().map(commit);
-            if let Some(giving) = self.giving_back.get_mut(index) {
-                giving.waiting.remove(&partition);
-                giving.last.extend(last);
-            }
-            self.give_back();
-        } else if let Some(owned) = self.owned.get_mut(&place(&partition))
-            && owned.partition == partition
-        {
-            owned.ended = true;
-        }
-    }
-
-    /// Commits the last marks of what nobody works on any more, and gives it back.
-    fn give_back(&mut self) {
-        let (ready, waiting) = std::mem::take(&mut self.giving_back)
-            .into_iter()
-            .partition(|giving| giving.waiting.is_empty());
-        self.giving_back = waiting;
-        let ready: Vec<GivingBack> = ready;
-        for GivingBack { revoked, last, .. } in ready {
-            if let Some(exactly_once) = &self.exactly_once {
-                let partitions = revoked.partitions.clone();
-                let given_back = exactly_once.give_back(partitions, revoked.deadline);
-                self.commits.spawn(async move {
-                    given_back.await;
-                    revoked.done();
-                    (Vec::new(), Vec::new())
-                });
-                continue;
-            }
-            let handle = self.handle.clone();
-            self.commits.spawn(async move {
-                let results = handle.commit(last).await;
-                revoked.done();
-                (Vec::new(), results)
-            });
-        }
+        self.observation.look(&due, self.users.is_stopping());
     }
 
     fn tick(&mut self) {
@@ -374,10 +208,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
         });
     }
 
-    fn committed(
-        &mut self,
-        done: std::result::Result<(Vec<Mark>, CommitResults), tokio::task::JoinError>,
-    ) {
+    fn committed(&mut self, done: std::result::Result<(Vec<Mark>, CommitResults), JoinError>) {
         let Ok((marks, results)) = done else {
             self.ticking = false;
             return;

@@ -1,7 +1,8 @@
 //! What becomes of a record after its attempt: marked, written elsewhere, or held.
 
 use super::contain::panicked;
-use super::source::{Effects, Event, Failed, Origin, PartitionSource, Written};
+use super::observe::{Count, TARGET};
+use super::source::{Destination, Effects, Event, Failed, Origin, PartitionSource, Written};
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
 use super::worker::Worker;
@@ -11,6 +12,7 @@ use crate::record::OutgoingRecord;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use tracing::{Instrument, debug_span};
 
 /// A record that is neither finished nor under way, while its partition pauses.
 pub(super) enum Held<R> {
@@ -33,6 +35,19 @@ enum What<R> {
     Outputs(Arc<[OutgoingRecord]>, Box<Job<R>>),
 }
 
+impl<R> What<R> {
+    fn to(&self) -> Destination {
+        match self {
+            What::Outputs(..) => Destination::Output,
+            What::Failed {
+                verdict: Verdict::Delay(_),
+                ..
+            } => Destination::Delayed,
+            What::Failed { .. } => Destination::DeadLetter,
+        }
+    }
+}
+
 impl<S, W, E> Worker<S, W, E>
 where
     S: PartitionSource,
@@ -52,6 +67,7 @@ where
                 self.queue.free(job.lane.take());
                 let size = job.size;
                 if outputs.is_empty() {
+                    self.gauge.count(Count::Handled, 1);
                     self.finish(offset, size);
                 } else {
                     let what = What::Outputs(outputs.into(), Box::new(job));
@@ -88,6 +104,7 @@ where
         });
         match verdict {
             Verdict::Done => {
+                self.gauge.count(Count::Ignored, 1);
                 self.finish(offset, job.size);
                 self.queue.free(job.lane);
             }
@@ -116,6 +133,9 @@ where
     /// Starts a write. Its first poll is here, so that writes begin in the order of the verdicts.
     fn write(&mut self, offset: i64, write: Write<S::Record>) {
         let effects = &self.effects;
+        let to = write.what.to().as_str();
+        let span = debug_span!(target: TARGET, "write", offset, to);
+        let entered = span.enter();
         let started = catch_unwind(AssertUnwindSafe(|| {
             let mut future = match &write.what {
                 What::Outputs(outputs, _) => effects.outputs(offset, outputs),
@@ -133,14 +153,16 @@ where
                 Poll::Pending => Err(future),
             }
         }));
+        drop(entered);
         self.writes.insert(offset, write);
         match started {
             Ok(Ok(written)) => self.wrote(offset, written),
             Ok(Err(future)) => {
-                self.writing.spawn(async move {
+                let written = async move {
                     let contained = super::contain::contained(async { Ok(future.await) });
                     (offset, contained.await.unwrap_or_else(Written::Held))
-                });
+                };
+                self.writing.spawn(written.instrument(span));
             }
             Err(panic) => self.wrote(offset, Written::Held(panicked(panic))),
         }
@@ -156,6 +178,7 @@ where
         };
         match written {
             Written::Acknowledged => {
+                self.tell_written(offset, &write.what);
                 self.state.written(offset);
                 self.finish(offset, write.size);
             }
@@ -167,6 +190,7 @@ where
             Written::Held(error) | Written::Failed(error) => {
                 self.effects.event(Event::Unwritten {
                     offset,
+                    to: write.what.to(),
                     error: &error,
                 });
                 self.state.unwritten(offset);
@@ -176,6 +200,21 @@ where
             }
             Written::Refused(error) => self.stop(error),
         }
+    }
+
+    fn tell_written(&self, offset: i64, what: &What<S::Record>) {
+        let to = what.to();
+        let count = match to {
+            Destination::Output | Destination::Transaction => Count::Handled,
+            Destination::Delayed => Count::Delayed,
+            Destination::DeadLetter => Count::DeadLetters,
+        };
+        self.gauge.count(count, 1);
+        let failed = match what {
+            What::Failed { failed, .. } => Some(failed),
+            What::Outputs(..) => None,
+        };
+        self.effects.event(Event::Written { offset, to, failed });
     }
 
     fn finish(&mut self, offset: i64, size: usize) {

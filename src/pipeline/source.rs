@@ -95,6 +95,31 @@ pub struct Failed {
     pub attempts: u32,
 }
 
+/// Where something is written before its record is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// To the dead-letter topic.
+    DeadLetter,
+    /// To where it comes again from, later.
+    Delayed,
+    /// To where its handler sends what it made of it.
+    Output,
+    /// Any of these, in the transaction that also commits the record's offset.
+    Transaction,
+}
+
+impl Destination {
+    /// The stable lower-case name used in events and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Destination::DeadLetter => "dead-letter",
+            Destination::Delayed => "delayed",
+            Destination::Output => "output",
+            Destination::Transaction => "transaction",
+        }
+    }
+}
+
 /// What became of a record that was to be written elsewhere.
 #[derive(Debug)]
 pub enum Written {
@@ -174,10 +199,21 @@ pub enum Event<'a> {
         /// Whether a user said so.
         by_user: bool,
     },
+    /// A dead letter, a copy for later or an output is written.
+    Written {
+        /// The record's offset.
+        offset: i64,
+        /// Where.
+        to: Destination,
+        /// The record that failed, and why; `None` of an output.
+        failed: Option<&'a Failed>,
+    },
     /// A dead letter, a copy for later or an output could not be written.
     Unwritten {
         /// The record's offset.
         offset: i64,
+        /// Where to.
+        to: Destination,
         /// Why.
         error: &'a Error,
     },

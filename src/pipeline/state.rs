@@ -26,6 +26,14 @@ pub enum PauseReason {
 }
 
 impl PauseReason {
+    /// All of them, in the order in which they are declared.
+    pub(super) const ALL: [PauseReason; 4] = [
+        PauseReason::Temporary,
+        PauseReason::Exhausted,
+        PauseReason::Flood,
+        PauseReason::Unwritten,
+    ];
+
     /// The stable lower-case name used in events, metrics and health.
     pub const fn as_str(self) -> &'static str {
         match self {

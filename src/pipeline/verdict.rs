@@ -22,6 +22,19 @@ pub enum Verdict {
     Stop,
 }
 
+impl Verdict {
+    /// The stable lower-case name used in events and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Done => "done",
+            Verdict::DeadLetter => "dead-letter",
+            Verdict::Delay(_) => "delay",
+            Verdict::Pause => "pause",
+            Verdict::Stop => "stop",
+        }
+    }
+}
+
 /// What becomes of a record whose retries gave up (`on.exhausted`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExhausted {

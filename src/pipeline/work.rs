@@ -2,6 +2,7 @@
 
 use super::contain::{contained, within};
 use super::handler::{BatchHandler, Handler, HandlerContext, HandlerError, Outputs};
+use super::observe::Timing;
 use super::reader::{Halves, Reader};
 use super::source::{Origin, SourceRecord};
 use crate::error::{Error, Result};
@@ -127,6 +128,7 @@ pub struct Single<D, H> {
     reader: D,
     handler: H,
     timeout: Option<Duration>,
+    timing: Timing,
 }
 
 impl<D, H> Single<D, H> {
@@ -136,7 +138,15 @@ impl<D, H> Single<D, H> {
             reader,
             handler,
             timeout: None,
+            timing: Timing::off(),
         }
+    }
+
+    /// Has chain and handler measured.
+    #[must_use]
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
     }
 
     /// Ends a call of the handler that takes longer, with a Temporary error of kind Timeout. The chain
@@ -159,11 +169,16 @@ fn unread<T>(read: Result<Outcome<T>>) -> std::result::Result<T, Unfinished> {
 impl<D: Reader, H: Handler<D::Value>> Single<D, H> {
     async fn once(&self, record: &Record<'_>, attempt: u32) -> Handled {
         let halves = Halves::of(record);
-        let value = unread(self.reader.read(&halves).await)?;
+        let since = self.timing.start();
+        let read = self.reader.read(&halves).await;
+        let since = self.timing.chain(since);
+        let value = unread(read)?;
         let outputs = Outputs::new();
         let context = HandlerContext::new(record, attempt, &outputs);
         let limit = self.timeout.filter(|_| self.handler.is_cancellable());
-        match within(limit, self.handler.handle(value, &context)).await {
+        let handled = within(limit, self.handler.handle(value, &context)).await;
+        self.timing.handler(since);
+        match handled {
             Ok(Ok(())) => Ok(outputs.into_records()),
             Ok(Err(error)) => Err(Unfinished::Unhandled(error.into_error())),
             Err(late) => Err(Unfinished::Unhandled(late)),
@@ -203,6 +218,7 @@ pub struct Batch<D, H> {
     handler: H,
     size: usize,
     timeout: Option<Duration>,
+    timing: Timing,
 }
 
 impl<D, H> Batch<D, H> {
@@ -213,7 +229,15 @@ impl<D, H> Batch<D, H> {
             handler,
             size: size.max(1),
             timeout: None,
+            timing: Timing::off(),
         }
+    }
+
+    /// Has chains and handler measured: each record's chain, each call of the handler.
+    #[must_use]
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
     }
 
     /// Ends a call of the handler that takes longer; all its items failed then.
@@ -246,7 +270,9 @@ where
             let (mut values, mut given) = (Vec::new(), Vec::new());
             for (index, attempt, record) in &open {
                 let halves = Halves::of(record);
+                let since = self.timing.start();
                 let read = contained(async { Ok(unread(self.reader.read(&halves).await)) }).await;
+                self.timing.chain(since);
                 match read.unwrap_or_else(|panic| Err(Unfinished::Unhandled(panic))) {
                     Ok(value) => {
                         values.push(value);
@@ -264,8 +290,10 @@ where
                         HandlerContext::new(record, *attempt, outputs)
                     })
                     .collect();
+                let since = self.timing.start();
                 let handle = self.handler.handle(values, &contexts);
                 let results = contained(within(self.timeout, handle)).await;
+                self.timing.handler(since);
                 let results = per_item(results, given.len()).into_iter().zip(outputs);
                 closing.extend(given.iter().zip(results).map(
                     |((index, ..), (result, outputs))| {

@@ -6,6 +6,7 @@ use super::drive::{Attempts, drive};
 use super::gate::Gated;
 use super::happens::Happened;
 use super::ledger::MarkCell;
+use super::observe::{PartitionGauge, Shown, TARGET};
 use super::offsets::Offsets;
 use super::parts::{Ended, WorkerParts, WorkerSettings};
 use super::queue::{Order, Queue};
@@ -24,6 +25,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::{Instrument, debug_span};
 
 /// How many records in a row are handled without a look at anything else.
 const STRIDE: usize = 64;
@@ -38,6 +40,7 @@ pub struct Worker<S: PartitionSource, W, E> {
     pub(super) effects: Arc<E>,
     pub(super) settings: Arc<WorkerSettings>,
     pub(super) mark: MarkCell,
+    pub(super) gauge: PartitionGauge,
     pub(super) orders: WorkerOrders,
     pub(super) offsets: Offsets,
     pub(super) state: PartitionState,
@@ -75,10 +78,12 @@ where
 {
     let WorkerParts {
         source,
+        committed,
         work,
         effects,
         settings,
         mark,
+        gauge,
     } = parts;
     if settings.order == Order::Key && work.group() > 1 {
         return Err(Error::config(
@@ -91,8 +96,9 @@ where
         work,
         effects,
         mark,
+        gauge,
         orders,
-        offsets: Offsets::new(),
+        offsets: Offsets::after(committed),
         state: PartitionState::new(settings.policy.limits),
         queue: Queue::new(settings.order),
         gated: Gated::new(settings.gate.clone()),
@@ -170,6 +176,8 @@ where
     async fn run_stride(&mut self, group: &mut Vec<Job<S::Record>>) {
         let (work, settings) = (Arc::clone(&self.work), Arc::clone(&self.settings));
         let orders = self.orders.clone();
+        let gauge = self.gauge.clone();
+        self.show();
         for _ in 0..STRIDE {
             if !self.may_start() || self.orders.are_new() {
                 break;
@@ -180,7 +188,8 @@ where
             }
             self.in_flight = group.len();
             let driven = {
-                let mut driving = pin!(drive(&*work, group, &settings.attempts, &orders));
+                let drive = drive(&*work, group, &settings.attempts, &orders, &gauge);
+                let mut driving = pin!(drive);
                 let at_once = poll_fn(|cx| Poll::Ready(driving.as_mut().poll(cx).is_ready()));
                 at_once.await || self.drive_on(driving).await
             };
@@ -235,24 +244,44 @@ where
 
     fn spawn(&mut self, mut group: Vec<Job<S::Record>>) {
         let (work, settings) = (Arc::clone(&self.work), Arc::clone(&self.settings));
-        let orders = self.orders.clone();
+        let (orders, gauge) = (self.orders.clone(), self.gauge.clone());
         self.in_flight += group.len();
-        self.running.spawn(async move {
-            drive(&*work, &mut group, &settings.attempts, &orders).await;
+        let driven = async move {
+            drive(&*work, &mut group, &settings.attempts, &orders, &gauge).await;
             group
-        });
+        };
+        self.running.spawn(driven.in_current_span());
     }
 
     /// One call of the handler; and its chain, if it retries, is not to see the end of an outage
     /// later than the pipeline does.
     pub(super) fn spawn_probe(&mut self, job: Job<S::Record>) {
         let (work, orders) = (Arc::clone(&self.work), self.orders.clone());
+        let (gauge, span) = (
+            self.gauge.clone(),
+            debug_span!(target: TARGET, "probe", offset = job.offset),
+        );
         self.in_flight += 1;
-        self.running.spawn(async move {
+        let probed = async move {
             let (mut group, once) = (vec![job], Attempts::once());
-            let probe = drive(&*work, &mut group, &once, &orders);
+            let probe = drive(&*work, &mut group, &once, &orders, &gauge);
             with_longest_wait(MAX_PROBE_WAIT, probe).await;
             group
+        };
+        self.running.spawn(probed.instrument(span));
+    }
+
+    /// Shows how things are, to whoever looks.
+    pub(super) fn show(&self) {
+        let waits = |offset| self.gated.holds(offset);
+        let gated = !self.gated.is_empty() && self.offsets.oldest().is_some_and(waits);
+        self.gauge.show(&Shown {
+            in_flight: self.in_flight + self.writes.len(),
+            bytes: self.bytes,
+            uncommitted: self.offsets.uncommitted(),
+            gated,
+            paused: self.state.paused(),
+            user_paused: self.user_paused,
         });
     }
 

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The most records, and about the most bytes, that are delivered at once.
-const BATCH: (i64, usize) = (1_000, 4 << 20);
+/// About the most bytes that are delivered at once.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// A run that is due.
 struct DueRun {
@@ -56,8 +56,8 @@ impl Partition {
             let now = self.shared.now();
             let look = Look {
                 now,
-                records: BATCH.0,
-                bytes: BATCH.1,
+                records: i64::try_from(self.shared.options.batch).unwrap_or(i64::MAX),
+                bytes: BATCH_BYTES,
             };
             let due = self
                 .shared
@@ -147,9 +147,9 @@ impl Partition {
     }
 
     fn note_lateness(&self, run: &DueRun, now: i64) {
-        // Whose time had passed before is not late, and whose target refused it is no fault of ours.
-        if run.stored.attempts == 0 && run.stored.at > 0 {
-            let late = now.saturating_sub(run.stored.at);
+        // What its target has refused is no fault of ours.
+        if run.stored.attempts == 0 {
+            let late = now.saturating_sub(run.stored.since);
             self.shared.counts.latest.fetch_max(late, Ordering::Relaxed);
         }
     }
@@ -250,7 +250,7 @@ impl Partition {
             let at = later(now, *attempts);
             let stored = Stored {
                 attempts: *attempts,
-                ..Stored::new(run)
+                ..Stored::new(run, now)
             };
             changes.push(put(RunKey { at, ..run.key }, stored));
         }

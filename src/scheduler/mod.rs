@@ -19,7 +19,7 @@
 //!
 //! **At least once, never early.** A record is compared with the time rounded down. It is delivered
 //! again when its owner died between the delivery and taking it back: at most the batch that each
-//! partition had in flight (1,000 records, or 4 MiB and one entry more).
+//! partition had in flight ([`SchedulerOptions::batch`] or about 4 MiB, and one entry more).
 //!
 //! What cannot be delivered becomes a dead letter with the reason: a broken header, no target or one
 //! that `deliver.allow` does not allow, an internal topic, a topic the scheduler reads, a time beyond
@@ -38,27 +38,23 @@ mod plan;
 mod restore;
 mod run;
 mod running;
+mod settings;
 mod spans;
+mod topics;
 
 pub use options::{ScheduleDurability, SchedulerCounts, SchedulerOptions};
+pub(crate) use settings::section;
 
 use crate::clock::{Clock, SystemClock};
 use crate::dead_letter::DeadLetters;
 use crate::delay::embedded::runs::{RunIndex, RunIndexOptions};
 use crate::error::{Error, Result};
-use crate::transport::kafka::{GroupConsumer, GroupOptions, KafkaSink, NewTopic, create_topics};
+use crate::transport::kafka::{GroupConsumer, GroupOptions, KafkaSink};
 use crate::transport::{Settings, producer_settings};
 use changelog::Shared;
 use running::Running;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long creating the changelog may take.
-const CREATE: Duration = Duration::from_secs(10);
-
-/// The largest message of ours, in bytes: an entry with one record is a little larger than it.
-const LARGEST: &str = "2097152";
 
 /// Delivers the records of one topic at their times, as a member of a group. See
 /// [the module](self).
@@ -73,7 +69,8 @@ impl Scheduler {
     ///
     /// # Errors
     /// Kind [`Config`](crate::ErrorKind::Config): settings or limits that make no sense, a topic that
-    /// is not there, a changelog with another number of partitions, a folder that another process or
+    /// is not there, a changelog with another number of partitions or one that would forget what
+    /// waits, a folder that another process or
     /// another scheduler has. Temporary when no broker answers.
     pub async fn start(options: SchedulerOptions) -> Result<Self> {
         Self::with_clock(options, Arc::new(SystemClock)).await
@@ -94,21 +91,12 @@ impl Scheduler {
         let mut producer = producer_settings(&options.consumer, &options.producer);
         producer
             .set_default("linger.ms", "1")
-            .set_default("message.max.bytes", LARGEST)
+            .set_default("message.max.bytes", topics::LARGEST)
             // How long a topic that is not there holds up what was sent together with it.
             .set_default("topic.metadata.propagation.max.ms", "2000")
             .set_default("delivery.timeout.ms", "30000");
         let sink = KafkaSink::start(&producer)?;
-        let partitions = match sink.topic_partitions(&options.topic).await? {
-            Some(partitions) => partitions,
-            None => {
-                let topic = &options.topic;
-                return Err(Error::config(format!("topic {topic} does not exist")));
-            }
-        };
-        if let Some(changelog) = &changelog {
-            provide(changelog, partitions, &sink, &options).await?;
-        }
+        let partitions = topics::look(&options, &sink, changelog.as_deref()).await?;
         let index = RunIndex::open(RunIndexOptions {
             folder: &options.folder,
             cache_bytes: options.cache_bytes,
@@ -173,37 +161,6 @@ impl Scheduler {
         if let Some(shared) = Arc::into_inner(self.shared) {
             shared.index.close().await;
         }
-    }
-}
-
-/// Sees to it that the changelog is there.
-async fn provide(
-    changelog: &str,
-    partitions: i32,
-    sink: &KafkaSink,
-    options: &SchedulerOptions,
-) -> Result<()> {
-    let found = match sink.topic_partitions(changelog).await? {
-        Some(found) => Some(found),
-        None => {
-            let mut topic = NewTopic::new(changelog, partitions);
-            for (name, value) in [
-                ("cleanup.policy", "compact"),
-                ("max.message.bytes", LARGEST),
-            ] {
-                topic.config.insert(name.to_owned(), value.to_owned());
-            }
-            let settings = producer_settings(&options.consumer, &Settings::new());
-            create_topics(&settings, vec![topic], CREATE).await?;
-            sink.topic_partitions(changelog).await?
-        }
-    };
-    match found {
-        Some(found) if found != partitions => Err(Error::config(format!(
-            "topic {changelog} has {found} partitions, {} has {partitions}: they must be as many",
-            options.topic
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -45,6 +45,9 @@ pub struct SchedulerOptions {
     pub producer: Settings,
     /// Where records may be delivered to.
     pub rules: DeliverRules,
+    /// Whether the settings of the changelog are looked at; true unless set. False is for brokers
+    /// that do not tell them, such as the embedded one: asking takes 10 s there.
+    pub check_topics: bool,
     /// The folder of the index; one process has it at a time.
     pub folder: PathBuf,
     /// Where what waits is kept.
@@ -56,6 +59,9 @@ pub struct SchedulerOptions {
     /// partition: beyond it nothing more is taken in. `max_attempts` is how often a record that its
     /// target refuses for now is tried, while others are delivered, before it is a dead letter.
     pub limits: Limits,
+    /// How many records of a partition are delivered at once, and thus delivered again when the
+    /// process dies in the middle; 1,000 unless set, at least 1. A run is not parted.
+    pub batch: usize,
     /// How much of the index is kept in memory, in bytes; 64 MiB unless set.
     pub cache_bytes: usize,
     /// How long what the index was told may take until it is on disk; 200 ms unless set. With a
@@ -86,10 +92,12 @@ impl SchedulerOptions {
             consumer,
             producer: Settings::new(),
             rules,
+            check_topics: true,
             folder: folder.into(),
             durability: ScheduleDurability::default(),
             dead_letter_topic: crate::dead_letter::DEFAULT_DESTINATION.to_owned(),
             limits: Limits::default(),
+            batch: 1_000,
             cache_bytes: 64 << 20,
             interval: Duration::from_millis(200),
             commit_interval: Duration::from_millis(200),
@@ -150,8 +158,8 @@ pub struct SchedulerCounts {
     pub restored: AtomicU64,
     /// Partitions that were begun with from the changelog alone.
     pub cold: AtomicU64,
-    /// The latest that a delivery began after its time, in milliseconds; of records whose time had
-    /// passed when they were taken in, after that.
+    /// The latest that a delivery began after its time, or after it was taken in where that was
+    /// later, in milliseconds.
     pub latest: AtomicI64,
     /// How often a loop of the scheduler woke.
     pub wakes: AtomicU64,

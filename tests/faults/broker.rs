@@ -15,6 +15,9 @@ const RATE: u64 = 2_400;
 const COMMIT_INTERVAL_MS: u64 = 200;
 const MAX_UNCOMMITTED: u64 = 200;
 
+/// `max.in.flight`: so many outputs of a partition may be on their way when the broker goes.
+const IN_FLIGHT: usize = 100;
+
 /// What the dead-letter topic takes, in bytes: less than a huge record.
 const LETTER_BYTES: &str = "10000";
 
@@ -54,8 +57,13 @@ pub(crate) fn run(options: &Options) -> Report {
     let tally = Tally::start(&cluster.servers, &outputs, None);
     let crew = Crew::new(options, &cluster.servers, TOPIC).properties(&format!(
         "commit.interval.ms={COMMIT_INTERVAL_MS}\nmax.uncommitted={MAX_UNCOMMITTED}\n\
-         session.timeout.ms=6000\nprocessing.order=key\nhandler.backoff=fixed\n\
-         handler.backoff.fixed.intervalSeconds=0.02\nhandler.backoff.fixed.maxAttempts=4"
+         session.timeout.ms={}\nheartbeat.interval.ms=300\nprocessing.order=key\n\
+         max.in.flight={IN_FLIGHT}\n\
+         handler.backoff=fixed\nhandler.backoff.fixed.intervalSeconds=0.02\n\
+         handler.backoff.fixed.maxAttempts=4",
+        // A member that was cut off for longer joins again as another, and the coordinator waits
+        // this long for the one that it knew.
+        options.of(6000, 3000)
     ));
     let worker = crew.start("a");
     let load = Load::start(&cluster.servers, TOPIC, RATE, fate);
@@ -106,7 +114,7 @@ impl Scene {
     fn frozen(&mut self, options: &Options) {
         self.cluster.freeze();
         say("the broker is frozen");
-        pause(options.of(30.0, 8.0));
+        pause(options.of(30.0, 5.0));
         self.cluster.thaw();
         self.recovered("freeze", Instant::now());
     }
@@ -125,8 +133,10 @@ impl Scene {
     }
 
     fn recovered(&mut self, name: &str, since: Instant) {
-        let flows = within(RECOVERY, || self.tally.flowing_after(since).is_some());
-        let late = self.tally.flowing_after(since);
+        let flows = within(RECOVERY, || {
+            self.tally.flowing_after(since, IN_FLIGHT).is_some()
+        });
+        let late = self.tally.flowing_after(since, IN_FLIGHT);
         say(format!("{name}: all flow again after {late:?}"));
         self.report
             .must(flows, format!("{name}: not all partitions flow again"));

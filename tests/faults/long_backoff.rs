@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Report {
         format!("a partition without trouble stood still for {gap:?}"),
     );
     let flowing = within(Duration::from_secs(40), || {
-        tally.flowing_after(to).is_some()
+        tally.flowing_after(to, 0).is_some()
     });
     report.must(flowing, "a partition never flowed again");
     let produced = load.stop();

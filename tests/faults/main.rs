@@ -13,6 +13,10 @@ mod outage;
 mod rebalance;
 mod report;
 mod rig;
+#[cfg(feature = "embedded")]
+mod scheduler_kill;
+#[cfg(feature = "embedded")]
+mod scheduler_worker;
 mod tally;
 mod worker;
 mod workers;
@@ -31,6 +35,8 @@ const FAULTS: &[Fault] = &[
     ("long-backoff", long_backoff::run),
     ("outage", outage::run),
     ("rebalance", rebalance::run),
+    #[cfg(feature = "embedded")]
+    ("scheduler-kill", scheduler_kill::run),
 ];
 
 const USAGE: &str = "\
@@ -44,6 +50,8 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["run", name, rest @ ..] => drive(name, rest),
         ["work", properties, rest @ ..] => worker::main(properties, rest),
+        #[cfg(feature = "embedded")]
+        ["schedule", servers, topic, folder] => scheduler_worker::main(servers, topic, folder),
         ["list"] => {
             FAULTS.iter().for_each(|(name, _)| println!("{name}"));
             ExitCode::SUCCESS

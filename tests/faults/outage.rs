@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Report {
     let began = Instant::now();
     let flows = within(Duration::from_secs(20), || {
         let mut all = parts.iter();
-        all.all(|part| part.tally.flowing_after(began).is_some())
+        all.all(|part| part.tally.flowing_after(began, 0).is_some())
     });
     report.must(flows, "not all partitions flowed before the outage");
     pause(1.0);
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Report {
     say("the service is up");
     within(RECOVERY * 5, || {
         let mut all = parts.iter();
-        all.all(|part| part.tally.flowing_after(up).is_some())
+        all.all(|part| part.tally.flowing_after(up, 0).is_some())
     });
     pause(1.0);
     for part in parts {
@@ -127,7 +127,7 @@ impl Part {
             paused.len() == PARTITIONS as usize,
             format!("{name}: only {paused:?} paused"),
         );
-        let recovery = self.tally.flowing_after(up);
+        let recovery = self.tally.flowing_after(up, 0);
         report.must(
             recovery.is_some_and(|late| late <= RECOVERY),
             format!("{name}: flowing again after {recovery:?}"),

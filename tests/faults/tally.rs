@@ -216,12 +216,13 @@ impl Tally {
         self.found().left_out
     }
 
-    /// How late after `since` each partition's first new output came; `None` when one has none.
-    pub(crate) fn flowing_after(&self, since: Instant) -> Option<Duration> {
+    /// How late after `since` each partition had a first output of a record beyond so many, which may
+    /// have been on their way; `None` when one has none.
+    pub(crate) fn flowing_after(&self, since: Instant, beyond: usize) -> Option<Duration> {
         let found = self.found();
         let first = |arrivals: &Vec<Instant>| {
             let index = arrivals.partition_point(|at| *at < since);
-            arrivals.get(index).map(|at| *at - since)
+            arrivals.get(index + beyond).map(|at| *at - since)
         };
         let firsts: Option<Vec<Duration>> = found.arrivals.iter().map(first).collect();
         firsts?.into_iter().max()

@@ -243,7 +243,7 @@ impl PipelineObserver for Teller {
                         tell(format_args!("paused {place} {offset} {}", reason.as_str()));
                     }
                     Event::Resumed { .. } => tell(format_args!("resumed {place}")),
-                    Event::Unwritten { offset, error } => {
+                    Event::Unwritten { offset, error, .. } => {
                         tell(format_args!("unwritten {place} {offset} {error}"));
                     }
                     other => tell(format_args!("other {other:?}")),

@@ -3,6 +3,7 @@
 use crate::support::{Desk, Log, Rig, Script, json, millis, record, secs, settings};
 use kafka_chain::codecs;
 use kafka_chain::decorators::ExceptionHandling;
+use kafka_chain::pipeline::observe::PartitionGauge;
 use kafka_chain::pipeline::{
     Batch, BatchHandler, Ended, HandlerContext, Ledger, Order, Single, SyncPool, WorkerParts,
     WorkerSettings, blocking, nullable_values, outcomes, values, worker,
@@ -136,15 +137,18 @@ async fn a_batch_handler_that_forgets_an_item_stops_the_pipeline() {
 
 #[tokio::test]
 async fn batches_have_no_order_of_keys() {
+    let mark = Ledger::new().assign(crate::support::orders());
     let parts = WorkerParts {
         source: Log::of(0..1).source(0),
+        committed: None,
         work: Arc::new(Batch::new(json(), Short, 8)),
         effects: Arc::new(Desk::default()),
         settings: Arc::new(WorkerSettings {
             order: Order::Key,
             ..settings()
         }),
-        mark: Ledger::new().assign(crate::support::orders()),
+        gauge: PartitionGauge::new(crate::support::orders(), mark.clone()),
+        mark,
     };
     let refused = worker(parts).map(|_| ()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config);
@@ -234,6 +238,8 @@ async fn no_time_limit_ends_a_blocking_call_and_no_record_runs_twice_at_once() {
         let mark = ledger.assign(crate::support::orders());
         let parts = WorkerParts {
             source: log.source(0),
+            committed: None,
+            gauge: PartitionGauge::new(crate::support::orders(), mark.clone()),
             work: Arc::clone(&work),
             effects: Arc::new(Desk::default()),
             settings: Arc::new(settings()),

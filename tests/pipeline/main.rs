@@ -5,6 +5,7 @@ mod endings;
 mod failures;
 mod gates;
 mod handlers;
+mod observed;
 mod orders;
 mod pauses;
 mod state;

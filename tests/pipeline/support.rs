@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use kafka_chain::backoff::{Fixed, SharedBackoff};
+use kafka_chain::pipeline::observe::PartitionGauge;
 use kafka_chain::pipeline::{
     Attempts, Effects, Ended, Event, Failed, Handler, HandlerContext, Ledger, MarkCell,
     PartitionSource, ReadWith, Room, Single, Taken, TopicPartition, Work, WorkerControl,
@@ -285,6 +286,7 @@ pub(crate) fn settings() -> WorkerSettings {
 pub(crate) struct Rig {
     pub(crate) ledger: Ledger,
     pub(crate) mark: MarkCell,
+    pub(crate) gauge: PartitionGauge,
     pub(crate) control: WorkerControl,
     pub(crate) desk: Arc<Desk>,
     pub(crate) task: JoinHandle<Ended>,
@@ -312,17 +314,21 @@ impl Rig {
     ) -> Self {
         let (mut ledger, desk) = (Ledger::new(), Arc::new(desk));
         let mark = ledger.assign(orders());
+        let gauge = PartitionGauge::new(orders(), mark.clone());
         let parts = WorkerParts {
             source,
+            committed: None,
             work: Arc::new(work),
             effects: Arc::clone(&desk),
             settings: Arc::new(settings),
             mark: mark.clone(),
+            gauge: gauge.clone(),
         };
         let (worker, control) = worker(parts).unwrap();
         Rig {
             ledger,
             mark,
+            gauge,
             control,
             desk,
             task: tokio::spawn(worker.run()),

@@ -4,6 +4,8 @@
 mod endings;
 mod exactly_once;
 mod flowing;
+mod holding;
 mod letters;
+mod observed;
 mod retries;
 mod support;

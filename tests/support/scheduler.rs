@@ -47,7 +47,7 @@ pub struct Rig {
     pub partitions: i32,
     arrived: Arc<Arrived>,
     listening: JoinHandle<()>,
-    _broker: Option<EmbeddedBroker>,
+    broker: Option<EmbeddedBroker>,
 }
 
 impl Rig {
@@ -98,7 +98,7 @@ impl Rig {
             partitions,
             arrived,
             listening,
-            _broker: broker,
+            broker,
         }
     }
 
@@ -120,7 +120,10 @@ impl Rig {
     pub fn options(&self, folder: &Path) -> SchedulerOptions {
         let allow = [self.target(), format!("{}.audit", self.topic)];
         let rules = DeliverRules::new(allow).unwrap();
-        SchedulerOptions::new(&self.topic, self.consumer("scheduler"), rules, folder)
+        SchedulerOptions {
+            check_topics: self.broker.is_none(),
+            ..SchedulerOptions::new(&self.topic, self.consumer("scheduler"), rules, folder)
+        }
     }
 
     /// A record of the delayed topic.

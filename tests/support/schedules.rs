@@ -50,6 +50,7 @@ pub async fn delivers(rig: &Rig, folder: &Folder) {
     let counts = running.stop().await;
     assert_eq!(counts.early.load(Relaxed), 0);
     assert_eq!(counts.delivered.load(Relaxed), 60);
+    println!("latest: {} ms", counts.latest.load(Relaxed));
     assert_eq!(rig.waiting().await, BTreeMap::new());
 }
 
@@ -142,6 +143,28 @@ pub async fn restarts(rig: &Rig, folders: [&Folder; 2], cold: u64) {
     assert_eq!(counts.cold.load(Relaxed), cold);
     assert_eq!(counts.early.load(Relaxed), 0);
     assert_eq!(rig.waiting().await, BTreeMap::new());
+}
+
+/// Another owner has delivered all; the first comes back with what it knew.
+pub async fn comes_back(rig: &Rig, folders: [&Folder; 2], max_index_age: Duration, cold: u64) {
+    let first = rig.start(rig.options(folders[0].path())).await;
+    let at = now() + 3_000;
+    let records = (0..30).map(|n| rig.delayed(n % rig.partitions, &format!("back {n}"), at));
+    rig.put(records.collect()).await;
+    first.ingested(30).await;
+    first.stop().await;
+    let second = rig.start(rig.options(folders[1].path())).await;
+    assert_eq!(rig.texts(30).await.len(), 30);
+    second.stop().await;
+    let options = SchedulerOptions {
+        max_index_age,
+        ..rig.options(folders[0].path())
+    };
+    let third = rig.start(options).await;
+    rig.put(vec![rig.delayed(0, "last", 0)]).await;
+    assert_eq!(rig.texts(1).await, BTreeMap::from([("last".to_owned(), 1)]));
+    let counts = third.stop().await;
+    assert_eq!(counts.cold.load(Relaxed), cold);
 }
 
 /// A second member comes while records wait, and the first goes.
@@ -272,4 +295,43 @@ pub async fn missing_target(rig: &Rig, folder: &Folder) {
     assert!(counts.retried.load(Relaxed) >= 10);
     assert_eq!(counts.dead_lettered.load(Relaxed), 0);
     assert_eq!(rig.waiting().await, BTreeMap::new());
+}
+
+/// Topics that would lose something are refused before anything is done.
+pub async fn refuses_topics(rig: &Rig, folder: &Folder) {
+    let mut settings = Settings::new();
+    settings.set("bootstrap.servers", &rig.servers);
+    let refusal = async |name: &str, partitions: i32, config: &[(&str, &str)]| {
+        let topic = format!("{}.{name}", rig.topic);
+        let mut changelog = NewTopic::new(format!("{topic}.schedule"), partitions);
+        for (name, value) in config {
+            let (name, value) = ((*name).to_owned(), (*value).to_owned());
+            changelog.config.insert(name, value);
+        }
+        let topics = vec![NewTopic::new(&topic, 2), changelog];
+        create_topics(&settings, topics, PATIENCE).await.unwrap();
+        let options = SchedulerOptions {
+            topic,
+            ..rig.options(folder.path())
+        };
+        let error = Scheduler::start(options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.message().to_owned()
+    };
+    let compact = ("cleanup.policy", "compact");
+    let text = refusal("parts", 3, &[compact]).await;
+    assert!(text.contains("3 partitions"), "{text}");
+    let text = refusal("deletes", 2, &[]).await;
+    assert!(text.contains("cleanup.policy=delete"), "{text}");
+    let text = refusal("forgets", 2, &[compact, ("delete.retention.ms", "60000")]).await;
+    assert!(
+        text.contains("=60000") && text.contains("43200000"),
+        "{text}"
+    );
+    let missing = SchedulerOptions {
+        topic: format!("{}.nowhere", rig.topic),
+        ..rig.options(folder.path())
+    };
+    let error = Scheduler::start(missing).await.unwrap_err();
+    assert!(error.message().contains("does not exist"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Claiming records and finishing them.
 
 use super::disk::Fault;
-use super::rows::{Rows, after, parts};
+use super::rows::{RecordRow, Rows};
 use super::state::{Delays, Flight, Place};
 use crate::delay::claim::{LEASES_ENDED, cut_reason};
 use crate::delay::item::millis;
@@ -9,7 +9,6 @@ use crate::delay::{
     Attempt, Claim, Claimed, DelayId, Due, Finished, Lease, Limits, MAX_INSTANT, Release, Released,
     wire,
 };
-use bytes::Bytes;
 use redb::{ReadableTable, WriteTransaction};
 
 /// The reason on a record whose bytes cannot be read.
@@ -41,27 +40,34 @@ impl Delays {
                 self.die(
                     rows,
                     &id,
-                    Place::Waiting(flight.at),
+                    Place::Waiting(flight.at, flight.mark),
                     times.now,
                     LEASES_ENDED,
                 )?;
             }
         }
-        let (found, next) = self.look(rows, times.now, claim.max)?;
         let token = self.next_token();
         let lease_end = times.monotonic.saturating_add(millis(claim.lease));
-        let mut items = Vec::with_capacity(found.len());
-        for (at, id, record) in found {
-            let Ok(record) = wire::decode(record) else {
-                self.die(rows, &id, Place::Waiting(at), times.now, BROKEN)?;
+        let mut items = Vec::new();
+        while items.len() < claim.max
+            && let Some((at, mark)) = self.pop(times.now)
+        {
+            let number = mark.number();
+            let Some(row) = rows.get(number)? else {
                 continue;
             };
-            let before = rows.attempts.get(id.as_str())?.map_or(0, |row| row.value());
+            let id = row.given.unwrap_or_else(|| self.ids.of(number));
+            let Ok(record) = wire::decode(row.record) else {
+                self.die(rows, &id, Place::Waiting(at, mark), times.now, BROKEN)?;
+                continue;
+            };
+            let before = rows.attempts.get(number)?.map_or(0, |row| row.value());
             let attempts = before.saturating_add(1);
-            rows.attempts.insert(id.as_str(), attempts)?;
+            rows.attempts.insert(number, attempts)?;
             self.change().early += u64::from(at > times.now);
             let flight = Flight {
                 at,
+                mark,
                 token,
                 attempts,
                 lease_end,
@@ -80,54 +86,8 @@ impl Delays {
         Ok(Due {
             items,
             now: times.now,
-            next: next.into_iter().chain(lease_end).min(),
+            next: self.next_due().into_iter().chain(lease_end).min(),
         })
-    }
-
-    /// What waits and is due, and when the next is. What is found is to be claimed or buried.
-    #[expect(clippy::type_complexity, reason = "the rows as they are")]
-    fn look(
-        &mut self,
-        rows: &Rows<'_>,
-        now: i64,
-        max: usize,
-    ) -> Result<(Vec<(i64, DelayId, Bytes)>, Option<i64>), Fault> {
-        let mut found = Vec::new();
-        let Some(low) = self.low() else {
-            return Ok((found, None));
-        };
-        for row in rows.records.range(&**low..)? {
-            let (row, record) = row?;
-            let Some((at, id)) = parts(row.value()) else {
-                continue;
-            };
-            if self.flies(&id) {
-                continue;
-            }
-            if at > now || found.len() >= max {
-                let row = row.value().to_vec();
-                self.set_low(Some(row));
-                return Ok((found, Some(at)));
-            }
-            found.push((at, id, Bytes::copy_from_slice(record.value())));
-        }
-        self.set_low(None);
-        Ok((found, None))
-    }
-
-    /// When the first that waits is due.
-    pub(super) fn next_due(&self, rows: &Rows<'_>) -> Result<Option<i64>, Fault> {
-        let Some(low) = self.low() else {
-            return Ok(None);
-        };
-        for row in rows.records.range(&**low..)? {
-            if let Some((at, id)) = parts(row?.0.value())
-                && !self.flies(&id)
-            {
-                return Ok(Some(at));
-            }
-        }
-        Ok(None)
     }
 
     fn die(
@@ -154,7 +114,7 @@ impl Delays {
         for lease in leases {
             let done = match self.held_by(lease) {
                 Some(flight) => {
-                    let place = Place::InFlight(flight.at);
+                    let place = Place::InFlight(flight.at, flight.mark);
                     self.take(rows, &lease.id, place)?.is_some()
                 }
                 None => false,
@@ -187,21 +147,24 @@ impl Delays {
                 Attempt::Counted => (flight.attempts >= limits.max_attempts, flight.attempts),
                 Attempt::Last => (true, flight.attempts),
             };
-            let place = Place::InFlight(flight.at);
+            let place = Place::InFlight(flight.at, flight.mark);
             if dead {
                 self.die(rows, id, place, times.now, &cut_reason(release.reason))?;
                 released.push(Released::Dead);
                 continue;
             }
-            let Some((_, record)) = self.take(rows, id, place)? else {
+            let number = flight.mark.number();
+            let Some(row) = rows.get(number)? else {
                 released.push(Released::Stale);
                 continue;
             };
             let delay = millis(release.delay.min(limits.max_delay));
             let at = times.now_up.saturating_add(delay).clamp(0, MAX_INSTANT);
-            nearer |= self.wait(rows, (at, id), &record)?;
-            if attempts > 0 {
-                rows.attempts.insert(id.as_str(), attempts)?;
+            self.land(id);
+            nearer |= self.wait(rows, number, &RecordRow { at, ..row })?;
+            match attempts {
+                0 => drop(rows.attempts.remove(number)?),
+                attempts => drop(rows.attempts.insert(number, attempts)?),
             }
             released.push(Released::Waiting(at));
         }
@@ -222,11 +185,6 @@ impl Delays {
         };
         leases.iter().map(extend).collect()
     }
-}
-
-/// The first key of a page that goes on after `key`.
-pub(super) fn from(key: Option<Vec<u8>>) -> Vec<u8> {
-    key.map_or_else(Vec::new, after)
 }
 
 fn outcome(done: bool) -> Finished {

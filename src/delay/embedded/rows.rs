@@ -2,40 +2,51 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `records` | time (u64, big-endian), id | the record in its [wire](crate::delay::wire) form |
-//! | `ids` | id | time, and whether the record is dead |
-//! | `attempts` | id | how often the record was claimed |
-//! | `dead` | time of death (u64, big-endian), id | time (u64), reason (u16 length, UTF-8), the record |
+//! | `records` | a number (u64) | time (u64), id (u8 length, UTF-8; empty for one that the store made), the record in its [wire](crate::delay::wire) form |
+//! | `ids` | id | the record's number, or when it died |
+//! | `attempts` | number | how often the record was claimed |
+//! | `dead` | time of death (u64), id | time (u64), reason (u16 length, UTF-8), the record |
 //!
-//! A record whose time can be read from its id, as it can from every id that the store makes, has
-//! no row in `ids` while it waits for that time. Most records thus have one row.
+//! Numbers rise, so that records are written one after the other wherever in time they belong: that
+//! is what makes many of them durable at once cheap. Their order in time is kept in memory. An id
+//! that the store makes has the number in it, so most records have one row. Integers are big-endian.
 
 use super::disk::Fault;
-use crate::delay::{DeadReason, DelayId, IdSource};
+use crate::delay::item::{bits_of, spell};
+use crate::delay::{DeadReason, DelayId};
 use bytes::{Buf, Bytes};
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 use std::borrow::Cow;
 
-const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 const IDS: TableDefinition<&str, u64> = TableDefinition::new("ids");
-const ATTEMPTS: TableDefinition<&str, u32> = TableDefinition::new("attempts");
+const ATTEMPTS: TableDefinition<u64, u32> = TableDefinition::new("attempts");
 const DEAD: TableDefinition<&[u8], &[u8]> = TableDefinition::new("dead");
 
 const TIME: usize = size_of::<u64>();
 
 pub(super) struct Rows<'t> {
-    pub(super) records: Table<'t, &'static [u8], &'static [u8]>,
+    pub(super) records: Table<'t, u64, &'static [u8]>,
     pub(super) ids: Table<'t, &'static str, u64>,
-    pub(super) attempts: Table<'t, &'static str, u32>,
+    pub(super) attempts: Table<'t, u64, u32>,
     pub(super) dead: Table<'t, &'static [u8], &'static [u8]>,
 }
 
-/// Where a row of a record is.
+/// A row of `records`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RecordRow {
+    pub(super) at: i64,
+    /// `None` when the store made the id.
+    pub(super) given: Option<DelayId>,
+    pub(super) record: Bytes,
+}
+
+/// What an id leads to without its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
-    /// In `records`, at this time.
-    Due(i64),
-    /// In `dead`, at this time.
+pub(super) enum Named {
+    /// The number of a record.
+    Record(u64),
+    /// When a record died.
     Dead(i64),
 }
 
@@ -49,24 +60,46 @@ impl<'t> Rows<'t> {
         })
     }
 
-    pub(super) fn find(&self, id: &DelayId) -> Result<Option<Row>, Fault> {
-        if let Some(row) = self.ids.get(id.as_str())? {
-            let row = row.value();
-            let at = instant(row >> 1);
-            return Ok(Some(match row & 1 {
-                0 => Row::Due(at),
-                _ => Row::Dead(at),
-            }));
-        }
-        match IdSource::time_in(id) {
-            Some(at) if self.records.get(&*key(at, id))?.is_some() => Ok(Some(Row::Due(at))),
-            _ => Ok(None),
-        }
+    pub(super) fn get(&self, number: u64) -> Result<Option<RecordRow>, Fault> {
+        let row = self.records.get(number)?;
+        Ok(row.and_then(|row| read_record(row.value())))
     }
 
-    pub(super) fn insert(&mut self, at: i64, id: &DelayId, record: &[u8]) -> Result<(), Fault> {
-        self.records.insert(&*key(at, id), record)?;
-        self.note(id, Row::Due(at))
+    pub(super) fn named(&self, id: &DelayId) -> Result<Option<Named>, Fault> {
+        let row = self.ids.get(id.as_str())?.map(|row| row.value());
+        Ok(row.map(|row| match row & 1 {
+            0 => Named::Record(row >> 1),
+            _ => Named::Dead(instant(row >> 1)),
+        }))
+    }
+
+    /// Writes a record anew or at another time; a given id leads to it.
+    pub(super) fn put(
+        &mut self,
+        number: u64,
+        at: i64,
+        given: Option<&DelayId>,
+        record: &[u8],
+    ) -> Result<(), Fault> {
+        let id = given.map_or("", DelayId::as_str);
+        // An id has at most 128 bytes.
+        let parts = [&time(at)[..], &[id.len() as u8], id.as_bytes(), record];
+        self.records.insert(number, &*parts.concat())?;
+        if given.is_some() {
+            self.ids.insert(id, number << 1)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a record with all that is known of it.
+    pub(super) fn remove(&mut self, number: u64) -> Result<Option<RecordRow>, Fault> {
+        self.attempts.remove(number)?;
+        let row = self.records.remove(number)?;
+        let row = row.and_then(|row| read_record(row.value()));
+        if let Some(given) = row.as_ref().and_then(|row| row.given.as_ref()) {
+            self.ids.remove(given.as_str())?;
+        }
+        Ok(row)
     }
 
     pub(super) fn bury(
@@ -79,43 +112,47 @@ impl<'t> Rows<'t> {
         let reason = reason.as_bytes().get(..len.into()).unwrap_or_default();
         let parts = [&time(at)[..], &len.to_be_bytes(), reason, record];
         self.dead.insert(&*key(died, id), &*parts.concat())?;
-        self.note(id, Row::Dead(died))
-    }
-
-    fn note(&mut self, id: &DelayId, row: Row) -> Result<(), Fault> {
-        let row = match row {
-            Row::Due(at) if IdSource::time_in(id) == Some(at) => return Ok(()),
-            Row::Due(at) => count(at) << 1,
-            Row::Dead(at) => (count(at) << 1) | 1,
-        };
-        self.ids.insert(id.as_str(), row)?;
+        self.ids.insert(id.as_str(), (count(died) << 1) | 1)?;
         Ok(())
     }
 
-    /// Removes all rows of a record, and answers when it was due and its bytes.
-    pub(super) fn remove(&mut self, id: &DelayId, row: Row) -> Result<Option<(i64, Bytes)>, Fault> {
-        self.attempts.remove(id.as_str())?;
-        let found = match row {
-            Row::Due(at) => {
-                if IdSource::time_in(id) != Some(at) {
-                    self.ids.remove(id.as_str())?;
-                }
-                let record = self.records.remove(&*key(at, id))?;
-                record.map(|record| (at, Bytes::copy_from_slice(record.value())))
-            }
-            Row::Dead(died) => {
-                self.ids.remove(id.as_str())?;
-                let dead = self.dead.remove(&*key(died, id))?;
-                dead.and_then(|dead| read_dead(Bytes::copy_from_slice(dead.value())))
-                    .map(|(at, _, record)| (at, record))
-            }
-        };
-        Ok(found)
+    /// Removes a dead record, and answers when it was due and its bytes.
+    pub(super) fn exhume(
+        &mut self,
+        died: i64,
+        id: &DelayId,
+    ) -> Result<Option<(i64, Bytes)>, Fault> {
+        self.ids.remove(id.as_str())?;
+        let row = self.dead.remove(&*key(died, id))?;
+        let dead = row.and_then(|row| read_dead(row.value()));
+        Ok(dead.map(|(at, _, record)| (at, record)))
     }
 }
 
+/// Time and whether the id was given: all that is needed of a row in memory.
+pub(super) fn read_place(row: &[u8]) -> Option<(i64, bool)> {
+    let (time, rest) = row.split_first_chunk::<TIME>()?;
+    Some((instant(u64::from_be_bytes(*time)), *rest.first()? > 0))
+}
+
+fn read_record(row: &[u8]) -> Option<RecordRow> {
+    let (time, rest) = row.split_first_chunk::<TIME>()?;
+    let (len, rest) = rest.split_first()?;
+    let (id, record) = rest.split_at_checked((*len).into())?;
+    let id = std::str::from_utf8(id).ok()?;
+    Some(RecordRow {
+        at: instant(u64::from_be_bytes(*time)),
+        given: match id.is_empty() {
+            true => None,
+            false => Some(DelayId::new(id).ok()?),
+        },
+        record: Bytes::copy_from_slice(record),
+    })
+}
+
 /// When a dead record was due, why it died, and its bytes.
-pub(super) fn read_dead(mut row: Bytes) -> Option<(i64, DeadReason, Bytes)> {
+pub(super) fn read_dead(row: &[u8]) -> Option<(i64, DeadReason, Bytes)> {
+    let mut row = Bytes::copy_from_slice(row);
     let at = instant(row.try_get_u64().ok()?);
     let len = usize::from(row.try_get_u16().ok()?);
     let reason = (len <= row.len()).then(|| row.split_to(len))?;
@@ -123,22 +160,41 @@ pub(super) fn read_dead(mut row: Bytes) -> Option<(i64, DeadReason, Bytes)> {
     Some((at, Cow::Owned(reason), row))
 }
 
-/// The key of a row: by time, then id.
+/// The key of a dead record: by time, then id.
 pub(super) fn key(at: i64, id: &DelayId) -> Vec<u8> {
     [&time(at)[..], id.as_str().as_bytes()].concat()
 }
 
-/// What comes right after `key`.
-pub(super) fn after(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0);
-    key
-}
-
-/// The time and the id of a row.
+/// The time and the id of a dead record.
 pub(super) fn parts(key: &[u8]) -> Option<(i64, DelayId)> {
     let (time, id) = key.split_first_chunk::<TIME>()?;
     let id = std::str::from_utf8(id).ok()?;
     Some((instant(u64::from_be_bytes(*time)), DelayId::new(id).ok()?))
+}
+
+/// The ids that one store makes: of the number of a record and 48 bits by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    instance: u64,
+}
+
+impl Ids {
+    pub(super) fn new(chance: u64) -> Self {
+        Ids {
+            instance: chance & 0xffff_ffff_ffff,
+        }
+    }
+
+    pub(super) fn of(self, number: u64) -> DelayId {
+        spell((u128::from(number) << 80) | u128::from(self.instance))
+    }
+
+    /// The number in an id that this store made.
+    pub(super) fn number(self, id: &DelayId) -> Option<u64> {
+        let bits = bits_of(id)?;
+        let own = bits & 0xffff_ffff_ffff_ffff_ffff == u128::from(self.instance);
+        own.then(|| u64::try_from(bits >> 80).ok()).flatten()
+    }
 }
 
 /// Instants of records are never negative.
@@ -152,4 +208,33 @@ fn instant(count: u64) -> i64 {
 
 fn time(at: i64) -> [u8; TIME] {
     count(at).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_id_has_its_number_and_sorts_by_it(a in 0..1_u64 << 48, b in 0..1_u64 << 48, c in any::<u64>()) {
+            let ids = Ids::new(c);
+            prop_assert_eq!(ids.number(&ids.of(a)), Some(a));
+            prop_assert_eq!(ids.of(a).cmp(&ids.of(b)), a.cmp(&b));
+            prop_assert_eq!(Ids::new(!c).number(&ids.of(a)), None);
+        }
+
+        #[test]
+        fn any_text_is_an_id_of_ours_or_not(text in "[-0-9A-Z_a-z]{22}", c in any::<u64>()) {
+            let (ids, id) = (Ids::new(c), DelayId::new(text).unwrap());
+            if let Some(number) = ids.number(&id) {
+                prop_assert_eq!(ids.of(number), id);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_row_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (read_record(&bytes), read_dead(&bytes), parts(&bytes), read_place(&bytes));
+        }
+    }
 }

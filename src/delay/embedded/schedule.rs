@@ -1,7 +1,7 @@
 //! Taking records in.
 
 use super::disk::Fault;
-use super::rows::Rows;
+use super::rows::{RecordRow, Rows};
 use super::state::{Delays, Place};
 use crate::delay::item::{full, taken};
 use crate::delay::{DelayId, OnDuplicate, Receipt, Scheduled};
@@ -11,9 +11,8 @@ use redb::WriteTransaction;
 
 /// A record that is ready to be written.
 pub(super) struct Prepared {
-    pub(super) id: DelayId,
-    /// The store made the id, so it cannot be taken.
-    pub(super) fresh: bool,
+    /// `None` makes a fresh one.
+    pub(super) id: Option<DelayId>,
     pub(super) at: i64,
     pub(super) record: Bytes,
     pub(super) on_duplicate: OnDuplicate,
@@ -43,38 +42,46 @@ impl Delays {
         item: Prepared,
         capacity: u64,
     ) -> Result<(Result<Receipt>, bool), Fault> {
-        let place = match item.fresh {
-            true => None,
-            false => self.find(rows, &item.id)?,
-        };
-        let receipt = |deliver_at, scheduled| {
-            Ok(Receipt {
-                id: item.id.clone(),
-                deliver_at,
-                scheduled,
-            })
-        };
         let mut scheduled = Scheduled::New;
-        if let Some(place) = place {
-            let due = Self::due_of(rows, &item.id, place)?;
+        let place = match &item.id {
+            Some(id) => self.find(rows, id)?.map(|place| (id, place)),
+            None => None,
+        };
+        if let Some((id, place)) = place {
+            let due = Self::due_of(rows, id, place)?;
             let earlier = match place {
-                Place::Waiting(_) => item.at < due,
-                Place::InFlight(_) => false,
+                Place::Waiting(..) => item.at < due,
+                Place::InFlight(..) => false,
                 Place::Dead(_) => true,
             };
             match item.on_duplicate {
                 OnDuplicate::Refuse => return Ok((Err(taken()), false)),
                 OnDuplicate::Earliest if earlier => {}
                 OnDuplicate::Replace => {}
-                _ => return Ok((receipt(due, Scheduled::Kept), false)),
+                _ => return Ok((receipt(id.clone(), due, Scheduled::Kept), false)),
             }
-            self.take(rows, &item.id, place)?;
+            self.take(rows, id, place)?;
             scheduled = Scheduled::Replaced;
         } else if self.held() >= capacity {
             return Ok((Err(full()), false));
         }
         self.change().scheduled += 1;
-        let nearer = self.wait(rows, (item.at, &item.id), &item.record)?;
-        Ok((receipt(item.at, scheduled), nearer))
+        let number = self.next_number();
+        let row = RecordRow {
+            at: item.at,
+            given: item.id,
+            record: item.record,
+        };
+        let nearer = self.wait(rows, number, &row)?;
+        let id = row.given.unwrap_or_else(|| self.ids.of(number));
+        Ok((receipt(id, row.at, scheduled), nearer))
     }
+}
+
+fn receipt(id: DelayId, deliver_at: i64, scheduled: Scheduled) -> Result<Receipt> {
+    Ok(Receipt {
+        id,
+        deliver_at,
+        scheduled,
+    })
 }

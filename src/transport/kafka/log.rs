@@ -51,6 +51,8 @@ impl PartitionLog {
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
             .set("auto.offset.reset", "error")
+            // The end is only known when a fetch has found nothing more.
+            .set("fetch.wait.max.ms", "10")
             .set_default("allow.auto.create.topics", "false")
             .set_default("reconnect.backoff.max.ms", "1000");
         // It joins no group, so what is said about one is not checked either.

@@ -62,6 +62,18 @@ impl CommitFailure {
         !matches!(self, CommitFailure::NotOwned | CommitFailure::Refused)
     }
 
+    /// The stable lower-case name used in events and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CommitFailure::NotOwned => "not-owned",
+            CommitFailure::Rebalancing => "rebalancing",
+            CommitFailure::Generation => "generation",
+            CommitFailure::Coordinator => "coordinator",
+            CommitFailure::Timeout => "timeout",
+            CommitFailure::Refused => "refused",
+        }
+    }
+
     /// By the broker's or librdkafka's code.
     fn of(code: Code) -> Self {
         match code {
