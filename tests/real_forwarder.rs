@@ -218,7 +218,7 @@ async fn what_cannot_be_delivered_is_a_dead_letter() {
         .collect();
     for (reason, why) in reasons
         .iter()
-        .zip(["envelope", "allow", "not exist", "not exist"])
+        .zip(["envelope", "allow", "not exist", "partitions"])
     {
         assert!(reason.contains(why), "{why}: {reasons:?}");
     }

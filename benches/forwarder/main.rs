@@ -98,7 +98,7 @@ async fn drained(topics: &Topics, records: u64) -> f64 {
     while counts.forwarded.load(Ordering::Relaxed) == 0 {
         sleep(Duration::from_millis(1)).await;
     }
-    let began = Instant::now();
+    let (began, cpu_began) = (Instant::now(), cpu());
     while counts.forwarded.load(Ordering::Relaxed) < records {
         assert!(!running.is_finished(), "the forwarder ended");
         sleep(Duration::from_millis(1)).await;
@@ -106,10 +106,53 @@ async fn drained(topics: &Topics, records: u64) -> f64 {
     // Until what was written is acknowledged and committed.
     handle.stop();
     running.await.expect("no panic").expect("no error");
-    records as f64 / began.elapsed().as_secs_f64()
+    let elapsed = began.elapsed().as_secs_f64();
+    let cpu = (cpu() - cpu_began) * 1e6 / records as f64;
+    println!("{cpu:.1} us of client CPU a record");
+    records as f64 / elapsed
 }
 
-async fn drain() {
+/// CPU time of this process, in seconds.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc");
+    let fields = stat
+        .rsplit(')')
+        .next()
+        .expect("a command")
+        .split_whitespace();
+    let ticks = fields
+        .skip(11)
+        .take(2)
+        .map(|text| text.parse::<f64>().expect("ticks"));
+    ticks.sum::<f64>() / 100.0
+}
+
+/// A figure to its target; below 1 it falls short.
+struct Margin(&'static str, f64);
+
+fn at_most(name: &'static str, figure: f64, target: f64) -> Margin {
+    println!("{name} {figure:.2} target<={target}");
+    Margin(
+        name,
+        if figure <= 0.0 {
+            f64::INFINITY
+        } else {
+            target / figure
+        },
+    )
+}
+
+fn at_least(name: &'static str, figure: f64, target: f64) -> Margin {
+    println!("{name} {figure:.1} target>={target}");
+    Margin(name, figure / target)
+}
+
+fn none(name: &'static str, count: usize) -> Margin {
+    println!("{name} {count} target=0");
+    Margin(name, if count == 0 { f64::INFINITY } else { 0.0 })
+}
+
+async fn drain() -> Vec<Margin> {
     let records = number("BENCH_RECORDS", 200_000);
     let rounds = number("BENCH_PAIRS", 3);
     let topics = topics("drain", 1, PARTITIONS).await;
@@ -125,11 +168,10 @@ async fn drain() {
         theirs.push(repaired);
     }
     let (ours, theirs) = (median(ours), median(theirs));
-    let rate_met = if ours >= 50_000.0 { "met" } else { "short" };
-    println!("forwarder-drain rate={ours:.0} target=>=50000 {rate_met}");
-    let ratio = ours / theirs;
-    let met = if ratio >= 30.0 { "met" } else { "short" };
-    println!("forwarder-drain ratio={ratio:.1} target=>=30 {met}");
+    vec![
+        at_least("drain, records a second", ours, 50_000.0),
+        at_least("drain, to the article repaired", ours / theirs, 30.0),
+    ]
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -151,29 +193,52 @@ async fn measured(name: &str, load: Load) -> Measured {
     measured
 }
 
-async fn late() {
-    let seconds = number("BENCH_SECONDS", 10);
-    let load = |mixed| Load {
+async fn late() -> Vec<Margin> {
+    let load = |mixed, seconds| Load {
         rate: 2_000,
         seconds,
         delay: 2_000,
         mixed,
         envelope: false,
     };
-    let bare = load::bare(&load(false)).await;
-    println!("bare produce to consume at 2000/s: {bare}");
-    for (name, mixed) in [("fixed delay", false), ("mixed heads", true)] {
-        let found = measured(name, load(mixed)).await;
-        let over = |ours: f64, bare: f64| (ours - bare).max(0.0);
-        let (p50, p99) = (over(found.p50, bare.p50), over(found.p99, bare.p99));
-        let met = p50 <= 5.0 && p99 <= 20.0 && found.lost == 0 && found.early == 0;
-        println!(
-            "forwarder-late-{} p50={p50:.1} p99={p99:.1} early={} lost={} target=p50<=5,p99<=20,early=0,lost=0 {}",
-            if mixed { "mixed" } else { "fixed" },
-            found.early,
-            found.lost,
-            if met { "met" } else { "short" },
-        );
+    // The broker's compiler is busy with the first of any kind.
+    measured("to warm up", load(true, 5)).await;
+    let seconds = number("BENCH_SECONDS", 8);
+    let mut found: [Vec<Measured>; 3] = Default::default();
+    for _ in 0..number("BENCH_PAIRS", 3) {
+        let bare = load::bare(&load(false, seconds)).await;
+        println!("bare produce to consume: {bare}");
+        found[0].push(bare);
+        found[1].push(measured("fixed delay", load(false, seconds)).await);
+        found[2].push(measured("mixed heads", load(true, seconds)).await);
+    }
+    let [bare, fixed, mixed] = found.map(|all| Medians::of(&all));
+    vec![
+        at_most("late, p50 over bare, ms", fixed.p50 - bare.p50, 5.0),
+        at_most("late, p99 over bare, ms", fixed.p99 - bare.p99, 20.0),
+        at_most("mixed heads, p50 over bare, ms", mixed.p50 - bare.p50, 5.0),
+        at_most("mixed heads, p99 over bare, ms", mixed.p99 - bare.p99, 20.0),
+        none("early", fixed.early + mixed.early),
+        none("lost", fixed.lost + mixed.lost),
+    ]
+}
+
+/// The medians of several runs, in milliseconds, and what they lost in all.
+struct Medians {
+    p50: f64,
+    p99: f64,
+    early: usize,
+    lost: usize,
+}
+
+impl Medians {
+    fn of(all: &[Measured]) -> Self {
+        Medians {
+            p50: median(all.iter().map(|one| one.p50).collect()),
+            p99: median(all.iter().map(|one| one.p99).collect()),
+            early: all.iter().map(|one| one.early).sum(),
+            lost: all.iter().map(|one| one.lost).sum(),
+        }
     }
 }
 
@@ -231,7 +296,7 @@ fn switches() -> BTreeMap<String, u64> {
 }
 
 /// A forwarder that holds records for an hour.
-async fn idle() {
+async fn idle() -> Vec<Margin> {
     let topics = topics("idle", 3_600_000, PARTITIONS).await;
     load::fill(&topics.delay, &topics.target, 1_000).await;
     let forwarder = forwarder(&topics);
@@ -244,15 +309,26 @@ async fn idle() {
     let after = switches();
     let looks = counts.looks() - looks;
     println!("looks at the clock: {:.2}/s", looks as f64 / seconds as f64);
-    let mut worst: f64 = 0.0;
+    let mut polling: f64 = 0.0;
     for (name, count) in after {
         let rate = (count - before.get(&name).copied().unwrap_or(0)) as f64 / seconds as f64;
         println!("thread {name}: {rate:.2} sleeps/s");
-        worst = worst.max(rate);
+        if name == "kafka-group" {
+            polling = rate;
+        }
     }
-    println!("forwarder-idle wakes={worst:.2}");
     handle.stop();
     running.await.expect("no panic").expect("no error");
+    // A second that is counted from the first wake to the last has one wake more.
+    let slack = 1.0 + 2.0 / seconds as f64;
+    vec![
+        at_most(
+            "idle, wakes of the alarm a second",
+            looks as f64 / seconds as f64,
+            slack,
+        ),
+        at_most("idle, wakes of the polling thread a second", polling, slack),
+    ]
 }
 
 fn main() {
@@ -269,15 +345,31 @@ fn main() {
         println!("{}", all.join("\n"));
         return;
     };
+    let mut margins = Vec::new();
     for part in all.iter().filter(|part| name == "all" || name == **part) {
-        runtime.block_on(async {
+        println!("\n{part}");
+        margins.extend(runtime.block_on(async {
             match *part {
-                "baseline" => baseline::print().await,
+                "baseline" => {
+                    baseline::print().await;
+                    Vec::new()
+                }
                 "drain" => drain().await,
                 "late" => late().await,
-                "samples" => samples().await,
+                "samples" => {
+                    samples().await;
+                    Vec::new()
+                }
                 _ => idle().await,
             }
-        });
+        }));
     }
+    let worst = margins
+        .iter()
+        .min_by(|one, other| one.1.total_cmp(&other.1));
+    let Margin(what, margin) = worst.unwrap_or(&Margin("nothing", f64::INFINITY));
+    println!(
+        "\nthe worst to its target: {what}\nforwarder ratio={margin:.2} target=>=1 {}",
+        if *margin >= 1.0 { "met" } else { "short" }
+    );
 }

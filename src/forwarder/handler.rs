@@ -1,7 +1,6 @@
 use super::targets::Targets;
 use crate::answer::Answer;
 use crate::delay::alarm::Alarm;
-use crate::delay::deliver::DeliverTo;
 use crate::delay::topic::{Moved, Moves};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -100,7 +99,8 @@ impl Handler<Moved> for ForwardHandler {
     type Error = Error;
 
     async fn handle(&self, moved: Moved, context: &HandlerContext<'_>) -> Result<(), Error> {
-        self.targets.check(&DeliverTo::of(&moved.record)).await?;
+        let record = &moved.record;
+        self.targets.check(&record.topic, record.partition).await?;
         self.counts.count(&moved);
         context.send(moved.record);
         Ok(())

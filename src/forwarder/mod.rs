@@ -26,13 +26,12 @@ use crate::pipeline::{
     Pipeline, PipelineBuilder, PipelineHandle, PipelineSettings, SharedGate, Single, Summary,
 };
 use crate::properties::Report;
-use crate::transport::kafka::KafkaSink;
 use crate::transport::{Settings, producer_settings};
 use gate::DueGate;
 use handler::{ForwardHandler, ForwardReader};
 use std::fmt;
 use std::sync::Arc;
-use targets::Targets;
+use targets::{Cluster, Targets};
 
 /// Consumes delay topics and writes what is due to its target.
 ///
@@ -208,7 +207,7 @@ impl<'c> ForwarderBuilder<'c> {
         // What was set by program counts here, too.
         let client = pipeline.client_settings().clone();
         let looking = producer_settings(&client, &settings.producer);
-        let targets = Targets::new(Arc::new(KafkaSink::start(&looking)?));
+        let targets = Targets::new(Arc::new(Cluster(looking)));
         let pipeline = pipeline
             .topics(tiers.tiers().iter().map(|tier| tier.topic.clone()))
             .settings(|pipeline| pipeline.worker.gate = Some(gate))

@@ -3,11 +3,16 @@
 use crate::delay::topic::{DelayTiers, Tier};
 use crate::error::{Error, Result};
 use crate::transport::Settings;
-use crate::transport::kafka::{NewTopic, TopicAdmin};
+use crate::transport::kafka::{NewTopic, TopicAdmin, TopicFound};
 use std::time::Duration;
+use tokio::time::sleep;
 
 /// How long the brokers may take to say.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked, and the wait between: a topic that is new is not known at once.
+const LOOKS: usize = 3;
+const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What a new delay topic is kept for beyond its delay, for outages.
 const OUTAGES: i64 = 7 * 86_400_000;
@@ -32,30 +37,37 @@ pub fn delay_topics(tiers: &DelayTiers, partitions: i32) -> Vec<NewTopic> {
 }
 
 /// Refuses a topic that is kept for less long than its records wait. Brokers that do not say, and
-/// topics that are not there, are not its concern.
+/// topics that are not there after some looks, are not its concern.
 pub(super) async fn check(client: &Settings, tiers: &DelayTiers) -> Result<()> {
     let topics = tiers.tiers().iter().map(|tier| tier.topic.clone());
+    let topics: Vec<String> = topics.collect();
     let admin = TopicAdmin::start(client, LIMIT).await?;
-    let Ok(found) = admin.describe(&topics.collect::<Vec<_>>()).await else {
-        return Ok(());
-    };
-    let mut wrong = Vec::new();
-    for topic in &found {
-        let kept = topic
-            .details()
-            .and_then(|details| details.config("retention.ms"));
-        let kept = kept.and_then(|kept| kept.parse::<i64>().ok());
-        if let (Some(kept), Some(tier)) = (kept.filter(|k| *k >= 0), tiers.of_topic(&topic.name))
-            && kept <= tier.delay
-        {
-            wrong.push(format!(
-                "topic {} is kept for {kept} ms (retention.ms), but its records wait for {} ms",
-                topic.name, tier.delay
-            ));
+    for _ in 0..LOOKS {
+        let found = admin.describe(&topics).await.unwrap_or_default();
+        let wrong: Vec<String> = found.iter().filter_map(|t| too_short(t, tiers)).collect();
+        if !wrong.is_empty() {
+            return Err(Error::config(wrong.join("; ")));
         }
+        if found.iter().all(|topic| kept(topic).is_some()) {
+            break;
+        }
+        sleep(BETWEEN).await;
     }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Error::config(wrong.join("; "))),
-    }
+    Ok(())
+}
+
+/// For how long a topic is kept, as it is written.
+fn kept(topic: &TopicFound) -> Option<&str> {
+    topic.details()?.config("retention.ms")
+}
+
+fn too_short(topic: &TopicFound, tiers: &DelayTiers) -> Option<String> {
+    let kept = kept(topic)?.parse::<i64>().ok().filter(|kept| *kept >= 0)?;
+    let tier = tiers.of_topic(&topic.name)?;
+    (kept <= tier.delay).then(|| {
+        format!(
+            "topic {} is kept for {kept} ms (retention.ms), but its records wait for {} ms",
+            topic.name, tier.delay
+        )
+    })
 }

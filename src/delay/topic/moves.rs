@@ -1,7 +1,9 @@
 //! What becomes of a record in a delay topic: pure.
 
 use super::DelayTiers;
-use crate::delay::deliver::{Deliver, DeliverRules, Delivery, Envelope, addressed, base};
+use crate::delay::deliver::{
+    After, Deliver, DeliverRules, DeliverTo, Delivery, Envelope, addressed, base,
+};
 use crate::delay::item::MAX_INSTANT;
 use crate::error::Result;
 use crate::record::{OutgoingRecord, Record};
@@ -28,9 +30,9 @@ pub struct Moved {
     pub onward: bool,
 }
 
-struct Asked {
-    out: OutgoingRecord,
+struct Times {
     due: i64,
+    to: Option<DeliverTo>,
     /// Whether another reading would find the same time.
     is_lasting: bool,
 }
@@ -50,14 +52,14 @@ impl Moves {
     /// Until when `record` waits where it is, in milliseconds since the epoch; `None` when it is to
     /// be moved, or refused, at once.
     pub fn wait(&self, record: &Record<'_>, now: i64) -> Option<i64> {
-        let asked = self.asked(record, now).ok()?;
-        if asked.due <= now || !asked.is_lasting {
+        let times = self.times(record, now).ok()?;
+        if times.due <= now || !times.is_lasting || self.target(record, times.to).is_err() {
             return None;
         }
         let tier = self.tiers.of_topic(record.topic)?;
         // A producer whose clock is ahead does not make it wait longer here.
         let since = base(record.timestamp, now).min(now);
-        let until = self.tiers.wait(tier, since, asked.due);
+        let until = self.tiers.wait(tier, since, times.due);
         (until > now).then_some(until)
     }
 
@@ -68,7 +70,8 @@ impl Moves {
     /// Permanent, with the reason: no target or one that is not allowed, a broken header or
     /// envelope, a time beyond the maximum.
     pub fn moved(&self, record: &Record<'_>, now: i64) -> Result<Moved> {
-        let Asked { out, due, .. } = self.asked(record, now)?;
+        let Times { due, to, .. } = self.times(record, now)?;
+        let out = self.target(record, to)?;
         if due <= now {
             return Ok(Moved {
                 record: out,
@@ -84,37 +87,40 @@ impl Moves {
         })
     }
 
-    fn asked(&self, record: &Record<'_>, now: i64) -> Result<Asked> {
-        let Deliver { after, to } = Deliver::read(record.headers)?;
+    fn times(&self, record: &Record<'_>, now: i64) -> Result<Times> {
+        let asked = Deliver::read(record.headers)?;
         let is_lasting = record.timestamp.millis().is_some_and(|millis| millis >= 0)
-            || matches!(after, crate::delay::deliver::After::At(_));
-        let asked = Deliver { after, to: None };
+            || matches!(asked.after, After::At(_));
         let due = asked.at(record.timestamp, now).unwrap_or_else(|| {
             let delay = self.tiers.of_topic(record.topic).map_or(0, |t| t.delay);
             let due = base(record.timestamp, now).saturating_add(delay);
             due.min(MAX_INSTANT)
         });
         self.rules.check_at(due, now)?;
-        let out = if to.is_some() || self.rules.default_target().is_some() {
-            let to = self.rules.target(to)?;
-            Delivery { at: None, to }.outgoing(record)
-        } else {
-            let envelope = Envelope::read(record.value)?;
-            let to = self.rules.target(Some(envelope.to))?;
-            OutgoingRecord {
-                key: envelope.key,
-                value: envelope.value,
-                ..Delivery { at: None, to }.outgoing(&Record {
-                    key: None,
-                    value: None,
-                    ..*record
-                })
-            }
-        };
-        Ok(Asked {
-            out,
+        Ok(Times {
             due,
+            to: asked.to,
             is_lasting,
+        })
+    }
+
+    /// The record for its target.
+    fn target(&self, record: &Record<'_>, to: Option<DeliverTo>) -> Result<OutgoingRecord> {
+        if to.is_some() || self.rules.default_target().is_some() {
+            let to = self.rules.target(to)?;
+            return Ok(Delivery { at: None, to }.outgoing(record));
+        }
+        let envelope = Envelope::read(record.value)?;
+        let to = self.rules.target(Some(envelope.to))?;
+        let empty = Record {
+            key: None,
+            value: None,
+            ..*record
+        };
+        Ok(OutgoingRecord {
+            key: envelope.key,
+            value: envelope.value,
+            ..Delivery { at: None, to }.outgoing(&empty)
         })
     }
 }

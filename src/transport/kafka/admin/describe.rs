@@ -3,7 +3,7 @@
 use super::{AT_ONCE, AdminContext, TopicAdmin};
 use super::{TopicConfigs, TopicDetails, TopicFound, TopicState};
 use crate::error::Result;
-use crate::transport::kafka::{blocking, errors};
+use crate::transport::kafka::{blocking, errors, lookup};
 use rdkafka::admin::{AdminClient, ConfigResource, OwnedResourceSpecifier, ResourceSpecifier};
 use rdkafka::error::{KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::metadata::MetadataTopic;
@@ -39,6 +39,15 @@ impl TopicAdmin {
             Ok(names)
         })
         .await
+    }
+
+    /// How many partitions `topic` has, and no more; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the brokers did not answer within the limit, or a right is missing.
+    pub async fn partitions(&self, topic: &str) -> Result<Option<i32>> {
+        let (client, topic) = (Arc::clone(self.client()?), topic.to_owned());
+        blocking(move || lookup::partitions(client.inner(), &topic, errors::error)).await
     }
 
     /// What topics are like, in the order of `names`. Where configs are not told (by the embedded
