@@ -57,6 +57,8 @@ impl Registry {
         let registry = registry.with_type(codecs::encryption::spec());
         #[cfg(feature = "kafka")]
         let registry = registry.with_section(crate::forwarder::section());
+        #[cfg(all(feature = "kafka", feature = "embedded"))]
+        let registry = registry.with_section(crate::scheduler::section());
         #[cfg(feature = "kafka")]
         let registry = registry.with_client_keys(crate::transport::kafka::KafkaKeys);
         OWN_KEYS

@@ -1,7 +1,12 @@
 //! `docs/configuration.md` says what the code reads: its tables are made from the registry.
 //!
-//! `UPDATE_DOCS=1 cargo test --test configuration_doc` writes them anew.
-#![cfg(all(feature = "kafka", feature = "cloudevents", feature = "encryption"))]
+//! `UPDATE_DOCS=1 cargo test --features embedded --test configuration_doc` writes them anew.
+#![cfg(all(
+    feature = "kafka",
+    feature = "cloudevents",
+    feature = "encryption",
+    feature = "embedded"
+))]
 
 use kafka_chain::config::{Direction, KeySpec, Registry};
 use std::fmt::Write;

@@ -15,14 +15,15 @@ use super::retries::{Retries, RetryGate, Waiting};
 use super::settings::{Guarantee, PipelineSettings};
 use super::source::Failed;
 use super::staging_desk::StagingDesk;
+use super::topics::{LetterNeeds, TopicPlan};
 use super::work::{Batch, Single};
 use crate::component::Component;
 use crate::config::{Chain, Configuration, Direction};
-use crate::dead_letter::Dialect;
+use crate::dead_letter::{DeadLetters, Dialect};
 use crate::delay::DelaySink;
 use crate::error::{Error, Result};
 use crate::properties::{Problem, Report};
-use crate::record::Part;
+use crate::record::{Part, Timestamp};
 use crate::transport::Settings;
 use crate::transport::kafka::{GroupOptions, group_settings};
 use crate::value::Value;
@@ -162,6 +163,11 @@ impl<'c, R> PipelineBuilder<'c, R> {
     pub fn client(mut self, name: &str, value: impl Into<String>) -> Self {
         self.client.set(name, value);
         self
+    }
+
+    /// The client's settings as they stand.
+    pub(crate) fn client_settings(&self) -> &Settings {
+        &self.client
     }
 
     /// Consumes these topics instead of the configured ones; one that begins with `^` is a pattern.
@@ -308,18 +314,22 @@ impl<R: Reader> PipelineBuilder<'_, R> {
             Some(waiting) => Some(Retries::new(waiting, group, spring)?),
             None => None,
         };
-        if let Some(retries) = &retries {
-            let again = settings
-                .topics
-                .iter()
-                .map(|topic| retries.subscriptions(topic));
-            let again: Vec<Vec<String>> = again.collect::<Result<_>>()?;
-            settings.topics.extend(again.into_iter().flatten());
+        if retries.is_some() {
             settings
                 .worker
                 .gate
                 .get_or_insert_with(|| SharedGate::new(RetryGate::new()));
         }
+        let letters = LetterNeeds {
+            template: &settings.dead_letter_topic,
+            group,
+            dialects: settings.dead_letter_dialects.len(),
+            routed: self.route.is_some(),
+            source_timestamps: copies_timestamps(&settings),
+            retries: retries.is_some().then(|| settings.retry_topics.clone()),
+        };
+        let check = (settings.topic_check, settings.topic_create);
+        let topics = TopicPlan::new(&settings.topics, check, &letters)?;
         let writer = letter_writer(&settings, &client, self.route)?;
         let exactly_once = (settings.guarantee == Guarantee::ExactlyOnce)
             .then(|| ExactlyOncePlan::new(&settings, &client))
@@ -337,6 +347,7 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         };
         let plan = Plan {
             settings,
+            topics,
             client,
             options,
             observers: self.observers,
@@ -348,6 +359,15 @@ impl<R: Reader> PipelineBuilder<'_, R> {
         };
         Ok((plan, self.reader))
     }
+}
+
+/// Whether dead letters have the timestamps of their records.
+fn copies_timestamps(settings: &PipelineSettings) -> bool {
+    let mut letters = DeadLetters::new().dialects(settings.dead_letter_dialects.iter().copied());
+    if let Some(policy) = settings.dead_letter_timestamp {
+        letters = letters.timestamp(policy);
+    }
+    letters.timestamp_of(Timestamp::CreateTime(1)).is_some()
 }
 
 impl<R> fmt::Debug for PipelineBuilder<'_, R> {

@@ -52,6 +52,9 @@ mod staging;
 mod staging_desk;
 mod state;
 mod too_large;
+mod topic_keys;
+#[cfg(feature = "kafka")]
+pub mod topics;
 #[cfg(feature = "kafka")]
 mod transactor;
 mod verdict;
@@ -97,6 +100,7 @@ pub use source::{
 pub use staging::{Staged, StagedBatch, Staging, StagingRoom};
 pub use state::{MAX_PROBE_WAIT, PartitionState, PauseReason, Probe};
 pub use too_large::TooLarge;
+pub use topic_keys::{TopicCheck, TopicCreate};
 pub use verdict::{Limits, OnExhausted, Policy, Ratio, Verdict, judge};
 pub use work::{Batch, Job, Single, Work};
 pub use worker::{Worker, worker};

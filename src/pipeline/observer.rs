@@ -1,8 +1,9 @@
 //! What a pipeline tells.
 
 use super::source::Event;
+use super::topics::{OwnTopic, TopicProblem};
 use crate::error::Error;
-use crate::transport::kafka::{CommitError, OwnedPartition};
+use crate::transport::kafka::{CommitError, NewTopic, OwnedPartition};
 use std::time::Duration;
 
 /// What happens in a pipeline. Nothing of it needs an answer.
@@ -41,6 +42,24 @@ pub enum PipelineEvent<'a> {
         /// How many.
         records: usize,
     },
+    /// A topic does not fit, or could not be looked at for want of a right.
+    TopicProblem {
+        /// What is wrong.
+        problem: &'a TopicProblem,
+        /// What mends it, to be pasted into a shell where Kafka's tools are.
+        command: Option<&'a str>,
+    },
+    /// A topic that was missing was created.
+    TopicCreated(&'a NewTopic),
+    /// A pattern matches this topic, but it is one of ours: it is read only when its name is given.
+    TopicLeftOut {
+        /// The topic.
+        topic: &'a str,
+        /// What it holds.
+        kind: OwnTopic,
+    },
+    /// A pattern matches other topics than before: all that is subscribed to now.
+    Subscribed(&'a [String]),
     /// The oldest record in flight is older than `stall.warn.ms`: told once a stall.
     Stalled {
         /// Its partition.

@@ -8,6 +8,7 @@ use super::observe::{Health, Observation, Timing};
 use super::observer::Observers;
 use super::running::Running;
 use super::settings::PipelineSettings;
+use super::topics::TopicPlan;
 use super::work::Work;
 use crate::component::Component;
 use crate::config::Configuration;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 /// What a pipeline is made of, but for its work.
 pub(super) struct Plan {
     pub(super) settings: PipelineSettings,
+    pub(super) topics: TopicPlan,
     /// The consumer's settings, our defaults included.
     pub(super) client: Settings,
     pub(super) options: GroupOptions,
@@ -123,20 +125,37 @@ impl<W> Pipeline<W> {
 }
 
 impl<W: Work<KafkaRecord>> Pipeline<W> {
-    /// Joins the group and works until it is stopped. Dropping the future drops everything in flight
+    /// Looks at the topics (`topics.check`), joins the group and works until it is stopped. Dropping the future drops everything in flight
     /// and leaves the group without a last commit.
     ///
     /// # Errors
-    /// What no record is to blame for: the wiring, an error of the client that does not pass, a
+    /// What no record is to blame for: the wiring, topics that do not fit, an error of the client that does not pass, a
     /// verdict that stops the pipeline. Everything that was finished before is committed, if the
     /// group still takes it.
-    pub async fn run(self) -> Result<Summary> {
+    pub async fn run(mut self) -> Result<Summary> {
+        let chains = std::mem::take(&mut self.plan.chains);
+        let ended = self.work().await;
+        for chain in &chains {
+            // What is wrong with closing changes nothing about the records.
+            let closed: Result<(), Error> = chain.close().await;
+            drop(closed);
+        }
+        ended
+    }
+
+    async fn work(self) -> Result<Summary> {
         let Pipeline { plan, work } = self;
-        let topics = &plan.settings.topics;
-        let group = GroupConsumer::start(&plan.client, topics, &plan.options)?;
-        let chains = plan.chains;
+        let (topics, client) = (plan.topics, plan.client);
         let (seen, limit) = (plan.handle.seen(), plan.settings.stall_warn);
-        let observation = Observation::new(seen, plan.observers, group.handle(), limit);
+        let observation = Observation::new(seen, plan.observers, limit);
+        let observer = observation.observer();
+        let prepared = tokio::select! {
+            prepared = topics.prepare(&client, &*observer) => prepared?,
+            () = plan.handle.stopping() => return Ok(Summary::default()),
+        };
+        let names: Vec<&String> = prepared.topics.iter().collect();
+        let group = GroupConsumer::start(&client, &names, &plan.options)?;
+        observation.started(group.handle());
         let exactly_once = match plan.exactly_once {
             None => None,
             Some(staged) => {
@@ -144,6 +163,7 @@ impl<W: Work<KafkaRecord>> Pipeline<W> {
                 Some(ExactlyOnce::start(staged, group.handle(), observer)?)
             }
         };
+        let watching = topics.watch(prepared, &client, group.handle(), &*observer);
         let running = Running::new(
             plan.settings,
             plan.handle,
@@ -153,16 +173,16 @@ impl<W: Work<KafkaRecord>> Pipeline<W> {
             work,
             group,
         );
-        let ended = match plan.signals {
-            true => running.run_with_signals().await,
-            false => running.run().await,
+        let running = async {
+            match plan.signals {
+                true => running.run_with_signals().await,
+                false => running.run().await,
+            }
         };
-        for chain in &chains {
-            // What is wrong with closing changes nothing about the records.
-            let closed: Result<(), Error> = chain.close().await;
-            drop(closed);
+        tokio::select! {
+            ended = running => ended,
+            never = watching => match never {},
         }
-        ended
     }
 }
 

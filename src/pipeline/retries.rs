@@ -53,27 +53,6 @@ impl Retries {
         })
     }
 
-    /// Through what the retries of `topic`, which may be a pattern, come back.
-    pub(super) fn subscriptions(&self, topic: &str) -> Result<Vec<String>> {
-        let pattern = topic.starts_with('^');
-        let base = match pattern {
-            false => retry_topic(topic, &self.group)?,
-            true => format!("^.+\\.{}\\.retry", escaped(&self.group)),
-        };
-        Ok(match &self.waiting {
-            Waiting::Sink(_) if pattern => vec![format!("{base}$")],
-            Waiting::Sink(_) => vec![base],
-            Waiting::Topics(_) if pattern => vec![format!("{base}\\.[0-9]+(ms|s|m|h|d)$")],
-            Waiting::Topics(delays) => {
-                let names = delays.iter().map(|(delay, _)| format!("{base}.{delay}"));
-                let mut names: Vec<String> = names.collect();
-                names.sort();
-                names.dedup();
-                names
-            }
-        })
-    }
-
     /// The next delivery of a record, not before `wait` from now, and when: its bytes as consumed, and
     /// its headers with where it came from first and how often it was delivered.
     fn next(&self, failed: &Failed, wait: Duration) -> Result<(OutgoingRecord, i64, DelayId)> {
@@ -152,18 +131,6 @@ impl Retries {
             }
         })
     }
-}
-
-/// `text` as a regular expression that matches it.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        if !c.is_ascii_alphanumeric() {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }
 
 /// Holds records of retry topics until they are due, and no others.

@@ -7,6 +7,7 @@ use super::drive::{Attempts, DEFAULT_ATTEMPTS};
 use super::parts::WorkerSettings;
 use super::queue::Order;
 use super::too_large::TooLarge;
+use super::topic_keys::{TopicCheck, TopicCreate, split};
 use super::verdict::{Limits, OnExhausted, Policy, Ratio};
 use crate::backoff::{Exponential, SharedBackoff};
 use crate::config::{Configuration, Node, SectionSpec};
@@ -62,6 +63,10 @@ impl Guarantee {
 pub struct PipelineSettings {
     /// The topics to consume; one that begins with `^` is a pattern.
     pub topics: Vec<String>,
+    /// Whether a pipeline starts whose topics do not fit.
+    pub topic_check: TopicCheck,
+    /// Whether topics that are missing are created.
+    pub topic_create: TopicCreate,
     /// How each partition is worked on.
     pub worker: WorkerSettings,
     /// What is committed with what.
@@ -111,6 +116,8 @@ impl PipelineSettings {
     /// Reads all keys before it gives up on one, so that every mistake is reported.
     fn read(node: &mut Node<'_, '_>) -> Option<Self> {
         let topics = node.text("topics").unwrap_or_default();
+        let topic_check = choice(node, "topics.check", TopicCheck::from_name);
+        let topic_create = choice(node, "topics.create", TopicCreate::from_name);
         let order = choice(node, "processing.order", Order::from_name);
         let guarantee = choice(node, "processing.guarantee", Guarantee::from_name);
         let on_exhausted = choice(node, "on.exhausted", OnExhausted::from_name);
@@ -177,6 +184,8 @@ impl PipelineSettings {
         };
         Some(PipelineSettings {
             topics: split(&topics),
+            topic_check: topic_check?,
+            topic_create: topic_create?,
             worker,
             guarantee: guarantee?,
             commit_interval: match guarantee? {
@@ -227,12 +236,4 @@ fn attempts_of(limit: u32, backoff: Option<SharedBackoff>, calls_once: bool) -> 
         SharedBackoff::new(Exponential::new().max_attempts(retries).unwrap_or_default())
     });
     Attempts::new(Some(limit), backoff)
-}
-
-fn split(topics: &str) -> Vec<String> {
-    let names = topics.split(',').map(str::trim);
-    names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
 }

@@ -147,9 +147,9 @@ impl Partition {
     }
 
     fn note_lateness(&self, run: &DueRun, now: i64) {
-        // Whose time had passed before is not late, and whose target refused it is no fault of ours.
-        if run.stored.attempts == 0 && run.stored.at > 0 {
-            let late = now.saturating_sub(run.stored.at);
+        // What its target has refused is no fault of ours.
+        if run.stored.attempts == 0 {
+            let late = now.saturating_sub(run.stored.since);
             self.shared.counts.latest.fetch_max(late, Ordering::Relaxed);
         }
     }
@@ -250,7 +250,7 @@ impl Partition {
             let at = later(now, *attempts);
             let stored = Stored {
                 attempts: *attempts,
-                ..Stored::new(run)
+                ..Stored::new(run, now)
             };
             changes.push(put(RunKey { at, ..run.key }, stored));
         }

@@ -160,8 +160,9 @@ impl Partition {
             return Ok(true);
         };
         let next = last.record().offset.saturating_add(1);
+        let now = shared.now();
         let changes = (runs.iter())
-            .map(|run| Change::Put(run.key, Stored::new(run).row()))
+            .map(|run| Change::Put(run.key, Stored::new(run, now).row()))
             .collect();
         self.apply(session, changes, &logged.offsets, Some(next))
             .await?;

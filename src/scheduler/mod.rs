@@ -38,10 +38,12 @@ mod plan;
 mod restore;
 mod run;
 mod running;
+mod settings;
 mod spans;
 mod topics;
 
 pub use options::{ScheduleDurability, SchedulerCounts, SchedulerOptions};
+pub(crate) use settings::section;
 
 use crate::clock::{Clock, SystemClock};
 use crate::dead_letter::DeadLetters;

@@ -158,8 +158,8 @@ pub struct SchedulerCounts {
     pub restored: AtomicU64,
     /// Partitions that were begun with from the changelog alone.
     pub cold: AtomicU64,
-    /// The latest that a delivery began after its time, in milliseconds; of records whose time had
-    /// passed when they were taken in, after that.
+    /// The latest that a delivery began after its time, or after it was taken in where that was
+    /// later, in milliseconds.
     pub latest: AtomicI64,
     /// How often a loop of the scheduler woke.
     pub wakes: AtomicU64,

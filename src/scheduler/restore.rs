@@ -122,7 +122,7 @@ impl Partition {
                 None => Change::Remove(key),
                 Some(value) => {
                     let run = Run::read(key, Bytes::copy_from_slice(value)).map_err(broken)?;
-                    Change::Put(key, Stored::new(&run).row())
+                    Change::Put(key, Stored::new(&run, 0).row())
                 }
             });
         }

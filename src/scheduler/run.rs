@@ -158,23 +158,27 @@ pub(super) fn read_key(key: &[u8]) -> Option<RunKey> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) at: i64,
+    /// From when on its delivery is late: its time, or when it was taken in after that.
+    pub(super) since: i64,
     /// How often its delivery has failed.
     pub(super) attempts: u32,
     pub(super) value: Bytes,
 }
 
 impl Stored {
-    pub(super) fn new(run: &Run) -> Self {
+    pub(super) fn new(run: &Run, since: i64) -> Self {
         Stored {
             at: run.key.at,
+            since: since.max(run.key.at),
             attempts: 0,
             value: run.value(),
         }
     }
 
     pub(super) fn row(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(12 + self.value.len());
+        let mut out = BytesMut::with_capacity(20 + self.value.len());
         out.put_i64(self.at);
+        out.put_i64(self.since);
         out.put_u32(self.attempts);
         out.put_slice(&self.value);
         out.freeze()
@@ -183,6 +187,7 @@ impl Stored {
     pub(super) fn read(mut row: Bytes) -> Option<Self> {
         Some(Stored {
             at: row.try_get_i64().ok()?,
+            since: row.try_get_i64().ok()?,
             attempts: row.try_get_u32().ok()?,
             value: row,
         })
@@ -212,7 +217,7 @@ mod tests {
             let run = run(at, first, records);
             prop_assert_eq!(read_key(key_text(run.key).as_bytes()), Some(run.key));
             prop_assert_eq!(&Run::read(run.key, run.value()).unwrap(), &run);
-            let stored = Stored { attempts: 7, ..Stored::new(&run) };
+            let stored = Stored { attempts: 7, ..Stored::new(&run, 3) };
             prop_assert_eq!(Stored::read(stored.row()), Some(stored));
             let value = run.value();
             for cut in 0..value.len() {

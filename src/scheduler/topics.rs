@@ -6,9 +6,13 @@ use crate::transport::kafka::{
     KafkaSink, NewTopic, TopicAdmin, TopicCreation, TopicDetails, TopicFound, TopicState,
 };
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// How long each question may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a topic may seem not to be there.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The largest message of ours, in bytes: an entry with one record is a little larger than it.
 pub(super) const LARGEST: &str = "2097152";
@@ -19,10 +23,7 @@ pub(super) async fn look(
     sink: &KafkaSink,
     changelog: Option<&str>,
 ) -> Result<i32> {
-    let Some(partitions) = sink.topic_partitions(&options.topic).await? else {
-        let topic = &options.topic;
-        return Err(Error::config(format!("topic {topic} does not exist")));
-    };
+    let partitions = partitions(sink, &options.topic).await?;
     let Some(changelog) = changelog else {
         return Ok(partitions);
     };
@@ -39,6 +40,18 @@ pub(super) async fn look(
                 None => create(options, &admin, changelog).await?,
             }
             Ok(partitions)
+        }
+    }
+}
+
+/// Brokers hear one after the other of a topic that was just created.
+async fn partitions(sink: &KafkaSink, topic: &str) -> Result<i32> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match sink.topic_partitions(topic).await? {
+            Some(partitions) => return Ok(partitions),
+            None if Instant::now() < until => sleep(Duration::from_millis(100)).await,
+            None => return Err(Error::config(format!("topic {topic} does not exist"))),
         }
     }
 }

@@ -111,3 +111,34 @@ async fn a_held_record_goes_with_its_partition() {
     tried.dedup();
     assert_eq!(tried, (7..12).collect::<Vec<i64>>());
 }
+
+/// A pause so long that librdkafka pauses as well, and throws away what it fetched ahead.
+#[tokio::test]
+async fn a_long_pause_skips_and_repeats_nothing() {
+    let rig = Rig::new(&["orders", "orders.dead-letter"]);
+    rig.produce("orders", &values(0..30)).await;
+    let configuration = rig.configuration("");
+    let seen = Seen::default();
+    let by_handler = seen.clone();
+    let pipeline = builder(&configuration)
+        .values::<String>()
+        .unwrap()
+        .handler(handle_with(move |order: String, _: &HandlerContext<'_>| {
+            by_handler.push(order);
+            async { Ok::<(), kafka_chain::Error>(()) }
+        }))
+        .unwrap();
+    let started = Started::of(pipeline);
+    seen.wait_for(30).await;
+    started.handle.pause("orders", 0);
+    rig.produce("orders", &values(30..60)).await;
+    seen.wait_for(50).await;
+    tokio::time::sleep(std::time::Duration::from_secs(13)).await;
+    rig.produce("orders", &values(60..63)).await;
+    seen.wait_for(52).await;
+    assert_eq!(seen.all().len(), 52);
+    started.handle.resume("orders", 0);
+    seen.wait_for(63).await;
+    started.stop().await;
+    assert_eq!(seen.all().len(), 63);
+}

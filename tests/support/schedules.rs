@@ -50,6 +50,7 @@ pub async fn delivers(rig: &Rig, folder: &Folder) {
     let counts = running.stop().await;
     assert_eq!(counts.early.load(Relaxed), 0);
     assert_eq!(counts.delivered.load(Relaxed), 60);
+    println!("latest: {} ms", counts.latest.load(Relaxed));
     assert_eq!(rig.waiting().await, BTreeMap::new());
 }
 
@@ -142,6 +143,28 @@ pub async fn restarts(rig: &Rig, folders: [&Folder; 2], cold: u64) {
     assert_eq!(counts.cold.load(Relaxed), cold);
     assert_eq!(counts.early.load(Relaxed), 0);
     assert_eq!(rig.waiting().await, BTreeMap::new());
+}
+
+/// Another owner has delivered all; the first comes back with what it knew.
+pub async fn comes_back(rig: &Rig, folders: [&Folder; 2], max_index_age: Duration, cold: u64) {
+    let first = rig.start(rig.options(folders[0].path())).await;
+    let at = now() + 3_000;
+    let records = (0..30).map(|n| rig.delayed(n % rig.partitions, &format!("back {n}"), at));
+    rig.put(records.collect()).await;
+    first.ingested(30).await;
+    first.stop().await;
+    let second = rig.start(rig.options(folders[1].path())).await;
+    assert_eq!(rig.texts(30).await.len(), 30);
+    second.stop().await;
+    let options = SchedulerOptions {
+        max_index_age,
+        ..rig.options(folders[0].path())
+    };
+    let third = rig.start(options).await;
+    rig.put(vec![rig.delayed(0, "last", 0)]).await;
+    assert_eq!(rig.texts(1).await, BTreeMap::from([("last".to_owned(), 1)]));
+    let counts = third.stop().await;
+    assert_eq!(counts.cold.load(Relaxed), cold);
 }
 
 /// A second member comes while records wait, and the first goes.

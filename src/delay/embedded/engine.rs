@@ -309,3 +309,6 @@ impl<S: State> Server<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use super::metrics::stage;
 use crate::pipeline::observer::PipelineEvent;
 use crate::pipeline::source::{Event, Failed};
 use crate::pipeline::state::PauseReason;
+use crate::pipeline::topics::Severity;
 use crate::pipeline::verdict::Verdict;
 use crate::transport::kafka::OwnedPartition;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,6 +91,27 @@ impl Logs {
             } => {
                 let age = age.as_secs();
                 info!(target: TARGET, %partition, offset, age_seconds = age, "no longer stalled");
+            }
+            PipelineEvent::TopicProblem { problem, command } => {
+                let command = command.unwrap_or_default();
+                match problem.severity {
+                    Severity::Error => {
+                        error!(target: TARGET, %problem, command, "a topic does not fit")
+                    }
+                    Severity::Warning => {
+                        warn!(target: TARGET, %problem, command, "a topic does not fit")
+                    }
+                }
+            }
+            PipelineEvent::TopicCreated(topic) => {
+                info!(target: TARGET, topic = topic.name, partitions = topic.partitions,
+                    "topic created");
+            }
+            PipelineEvent::TopicLeftOut { topic, kind } => {
+                info!(target: TARGET, topic, %kind, "left out, though a pattern matches it");
+            }
+            PipelineEvent::Subscribed(topics) => {
+                info!(target: TARGET, ?topics, "a pattern matches other topics than before");
             }
             PipelineEvent::Stopping => info!(target: TARGET, "stopping"),
         }

@@ -55,10 +55,8 @@ impl Observation {
     pub(in crate::pipeline) fn new(
         watch: Arc<Watch>,
         users: Observers,
-        group: GroupHandle,
         stall_warn: Duration,
     ) -> Self {
-        watch.started(group);
         let teller = Teller {
             logs: Logs::default(),
             metrics: PipelineMetrics::new(),
@@ -69,6 +67,11 @@ impl Observation {
             teller: Arc::new(teller),
             stalls: StallWatch::new(stall_warn),
         }
+    }
+
+    /// The group is joined.
+    pub(in crate::pipeline) fn started(&self, group: GroupHandle) {
+        self.watch.started(group);
     }
 
     /// Whom to tell.

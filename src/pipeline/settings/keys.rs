@@ -7,8 +7,21 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new(
         "topics",
         "names",
-        "The topics to consume, separated by commas; one that begins with `^` is a pattern.",
+        "The topics to consume, separated by commas; one that begins with `^` is a pattern, which \
+         never matches topics of dead letters, retries or delays.",
     ),
+    KeySpec::new(
+        "topics.check",
+        "`refuse`, `warn` or `off`",
+        "Whether a pipeline starts whose dead-letter and retry topics are missing or do not fit.",
+    )
+    .or("warn"),
+    KeySpec::new(
+        "topics.create",
+        "`never` or `missing`",
+        "Whether dead-letter and retry topics that are missing are created at the start.",
+    )
+    .or("never"),
     KeySpec::new(
         "processing.order",
         "`partition`, `key` or `unordered`",

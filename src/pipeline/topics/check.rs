@@ -82,21 +82,23 @@ impl TopicProblem {
     /// A right that is missing; never more than a warning, for who may not ask may be allowed to write.
     pub(super) fn right(topic: &str, operation: &'static str, why: &str) -> Self {
         let message = format!("the right `{operation} on Topic:{topic}` is missing: {why}");
-        Self::new(topic, Severity::Warning, message).mended_by(Remedy::Right {
-            topic: topic.to_owned(),
-            operation,
-        })
-    }
-
-    fn mended_by(mut self, remedy: Remedy) -> Self {
-        self.remedy = Some(remedy);
-        self
+        TopicProblem {
+            remedy: Some(Remedy::Right {
+                topic: topic.to_owned(),
+                operation,
+            }),
+            ..Self::new(topic, Severity::Warning, message)
+        }
     }
 }
 
 impl fmt::Display for TopicProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: topic {}: {}", self.severity, self.topic, self.message)
+        write!(
+            f,
+            "{}: topic {}: {}",
+            self.severity, self.topic, self.message
+        )
     }
 }
 
@@ -118,8 +120,11 @@ pub fn check(needs: &[TopicNeed], found: &[TopicFound]) -> Vec<TopicProblem> {
             }
             TopicState::Missing => problems.push(missing(need)),
             TopicState::Denied => {
-                let why = "nobody says whether it exists, and nothing can be written to it";
-                problems.push(TopicProblem::right(&need.name, "Describe", why));
+                let why = format!(
+                    "whether it exists is not known; it is needed {}",
+                    uses(need)
+                );
+                problems.push(TopicProblem::right(&need.name, "Describe", &why));
             }
             TopicState::Unknown(error) => {
                 let message = format!("could not be checked: {}", error.message());
@@ -132,22 +137,23 @@ pub fn check(needs: &[TopicNeed], found: &[TopicFound]) -> Vec<TopicProblem> {
     problems
 }
 
-/// The topic as it should be created.
-pub(super) fn new_topic(need: &TopicNeed) -> NewTopic {
-    let partitions = need.partitions.map_or(1, |partitions| partitions.value);
-    let mut topic = NewTopic::new(&need.name, partitions.max(1));
+/// The topic as it should be created, if that is known.
+pub(super) fn new_topic(need: &TopicNeed) -> Option<NewTopic> {
+    let mut topic = NewTopic::new(&need.name, need.partitions?.value.max(1));
     topic.replication = match need.replication {
         Some(copies) if copies.value > 0 => copies.value,
         _ => topic.replication,
     };
     topic.config = need.config.clone();
-    topic
+    Some(topic)
 }
 
 fn missing(need: &TopicNeed) -> TopicProblem {
-    let uses = uses(need);
-    let message = format!("it does not exist, but is needed {uses}");
-    TopicProblem::new(&need.name, need.missing, message).mended_by(Remedy::Create(new_topic(need)))
+    let message = format!("it does not exist, but is needed {}", uses(need));
+    TopicProblem {
+        remedy: new_topic(need).map(Remedy::Create),
+        ..TopicProblem::new(&need.name, need.missing, message)
+    }
 }
 
 fn uses(need: &TopicNeed) -> String {
@@ -237,7 +243,8 @@ impl Checking<'_> {
     }
 
     fn cleanup(&mut self, details: &TopicDetails) {
-        let (Some(severity), Some(policy)) = (self.need.compacted, details.config("cleanup.policy"))
+        let (Some(severity), Some(policy)) =
+            (self.need.compacted, details.config("cleanup.policy"))
         else {
             return;
         };

@@ -18,7 +18,10 @@ impl Commands {
     pub fn of(settings: &Settings) -> Self {
         let protocol = settings.get("security.protocol").unwrap_or("plaintext");
         Commands {
-            servers: settings.get("bootstrap.servers").unwrap_or_default().to_owned(),
+            servers: settings
+                .get("bootstrap.servers")
+                .unwrap_or_default()
+                .to_owned(),
             secured: !protocol.eq_ignore_ascii_case("plaintext"),
         }
     }
@@ -77,7 +80,10 @@ impl Commands {
             true => " --command-config client.properties",
             false => "",
         };
-        format!("{name} --bootstrap-server {}{secured}", quoted(&self.servers))
+        format!(
+            "{name} --bootstrap-server {}{secured}",
+            quoted(&self.servers)
+        )
     }
 }
 

@@ -1,4 +1,8 @@
 //! Which topics a pipeline reads, and whether those that it needs are there and fit.
+//!
+//! Pure are the [`Subscription`], the names of [our own topics](OwnTopics), what a pipeline
+//! [`needs`] and the [`check`] of that; before a pipeline joins its group, and whenever its pattern
+//! matches a new topic, they are asked about a real cluster.
 
 mod check;
 mod command;
@@ -12,6 +16,5 @@ pub use check::{Remedy, Severity, TopicProblem, check};
 pub use command::Commands;
 pub use need::{AtLeast, LetterNeeds, TopicNeed, TopicUse, needs};
 pub use own::{OwnTopic, OwnTopics};
-pub use subscription::{Resolved, Subscription, split};
-pub(super) use start::{TopicPlan, TopicPlans};
-pub use start::{TopicCheck, TopicCreate};
+pub(super) use start::TopicPlan;
+pub use subscription::{Resolved, Subscription};

@@ -1,7 +1,8 @@
 //! Which topics a pipeline needs, and what of them.
 
 use super::check::Severity;
-use crate::dead_letter::{destination, retry_topic};
+use super::subscription::{retried, retry_topics};
+use crate::dead_letter::destination;
 use crate::transport::kafka::{TopicDetails, TopicFound};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +35,7 @@ pub enum TopicUse {
 impl fmt::Display for TopicUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TopicUse::Source => f.write_str("it is consumed"),
+            TopicUse::Source => f.write_str("to be consumed"),
             TopicUse::DeadLetters(of) => write!(f, "for dead letters of {of}"),
             TopicUse::Retries(of) => write!(f, "for retries of {of}"),
             TopicUse::Delay(delay) => write!(f, "for records that wait {delay:?}"),
@@ -87,7 +88,7 @@ pub struct TopicNeed {
     pub uses: Vec<TopicUse>,
     /// How bad it is that the topic is not there.
     pub missing: Severity,
-    /// How many partitions.
+    /// How many partitions; where nobody knows, none is created.
     pub partitions: Option<AtLeast<i32>>,
     /// How many copies.
     pub replication: Option<AtLeast<i32>>,
@@ -132,7 +133,10 @@ impl TopicNeed {
             ("retention.ms", kept.as_millis().to_string()),
         ];
         TopicNeed {
-            retention: Some(AtLeast::required(delay.saturating_add(Duration::from_secs(1)))),
+            partitions: Some(AtLeast::advised(1)),
+            retention: Some(AtLeast::required(
+                delay.saturating_add(Duration::from_secs(1)),
+            )),
             compacted: Some(Severity::Error),
             own_timestamps: Some(Severity::Warning),
             config: config.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -153,12 +157,20 @@ impl TopicNeed {
         self.partitions = both(self.partitions, other.partitions, AtLeast::and);
         self.replication = both(self.replication, other.replication, AtLeast::and);
         self.retention = both(self.retention, other.retention, AtLeast::and);
-        let bytes = both(self.max_message_bytes, other.max_message_bytes, AtLeast::and);
+        let bytes = both(
+            self.max_message_bytes,
+            other.max_message_bytes,
+            AtLeast::and,
+        );
         self.max_message_bytes = bytes;
         self.compacted = self.compacted.max(other.compacted);
         self.own_timestamps = self.own_timestamps.max(other.own_timestamps);
         for (name, value) in other.config {
-            let number = |text: &str| text.parse::<i64>().ok().map(|n| if n < 0 { i64::MAX } else { n });
+            let number = |text: &str| {
+                text.parse::<i64>()
+                    .ok()
+                    .map(|n| if n < 0 { i64::MAX } else { n })
+            };
             let larger = self
                 .config
                 .get(&name)
@@ -184,24 +196,42 @@ pub struct LetterNeeds<'a> {
     pub routed: bool,
     /// Whether dead letters have the timestamps of their records.
     pub source_timestamps: bool,
-    /// Whether records come again through a topic of the group.
-    pub retries: bool,
+    /// Whether records come again through topics of the group, and in which they wait for how long;
+    /// none where they wait elsewhere.
+    pub retries: Option<Vec<(String, Duration)>>,
+}
+
+impl LetterNeeds<'_> {
+    /// Whether retries of this pipeline's group come back through `topic`.
+    pub(super) fn is_retries(&self, topic: &str) -> bool {
+        self.delays()
+            .is_some_and(|delays| retried(topic, self.group, &delays).is_some())
+    }
+
+    /// The delays of the topics of retries, as their names end.
+    pub(super) fn delays(&self) -> Option<Vec<String>> {
+        let retries = self.retries.as_ref()?;
+        Some(retries.iter().map(|(delay, _)| delay.clone()).collect())
+    }
 }
 
 /// The topics needed by a pipeline that reads `sources`, one need a topic, by name.
 pub fn needs(sources: &[TopicFound], letters: &LetterNeeds<'_>) -> Vec<TopicNeed> {
     let group = letters.group;
-    let is_retries = |name: &str| letters.retries && name.ends_with(&format!(".{group}.retry"));
     let mut all: BTreeMap<String, TopicNeed> = BTreeMap::new();
     let mut add = |need: TopicNeed| match all.get_mut(&need.name) {
         Some(known) => known.and(need),
         None => drop(all.insert(need.name.clone(), need)),
     };
     // A topic of retries is needed for what it is, whether it was found or not.
-    for source in sources.iter().filter(|source| !is_retries(&source.name)) {
+    for source in sources
+        .iter()
+        .filter(|source| !letters.is_retries(&source.name))
+    {
         let (name, details) = (&source.name, source.details());
         if let Ok(to) = destination(letters.template, name, Some(group)) {
-            let missing = match letters.routed {
+            // Of a source that is not there yet nothing can fail.
+            let missing = match details.is_none() || letters.routed {
                 true => Severity::Warning,
                 false => Severity::Error,
             };
@@ -209,7 +239,9 @@ pub fn needs(sources: &[TopicFound], letters: &LetterNeeds<'_>) -> Vec<TopicNeed
             if let Some(details) = details {
                 like(&mut need, details, letters.dialects);
             }
-            let kept = need.retention.map_or(LETTERS_KEPT, |kept| kept.value.max(LETTERS_KEPT));
+            let kept = need
+                .retention
+                .map_or(LETTERS_KEPT, |kept| kept.value.max(LETTERS_KEPT));
             set_retention(&mut need, kept, details);
             if letters.source_timestamps {
                 need.own_timestamps = Some(Severity::Warning);
@@ -217,14 +249,23 @@ pub fn needs(sources: &[TopicFound], letters: &LetterNeeds<'_>) -> Vec<TopicNeed
             }
             add(need);
         }
-        if letters.retries
-            && let Ok(again) = retry_topic(name, group)
-        {
+        let waits = letters.retries.as_deref().unwrap_or_default();
+        let again = letters
+            .delays()
+            .map(|delays| retry_topics(name, group, &delays));
+        for (index, again) in again.and_then(Result::ok).into_iter().flatten().enumerate() {
             let mut need = TopicNeed::new(again, TopicUse::Retries(name.clone()), Severity::Error);
             if let Some(details) = details {
                 like(&mut need, details, letters.dialects);
             }
+            let wait = waits.get(index).map_or(Duration::ZERO, |(_, wait)| *wait);
             let kept = need.retention.map_or(USUALLY_KEPT, |kept| kept.value);
+            let kept = kept.saturating_add(wait);
+            if !wait.is_zero() {
+                // Kept for less, it would be gone before it is due.
+                let least = wait.saturating_add(Duration::from_secs(1));
+                need.retention = Some(AtLeast::required(least));
+            }
             set_retention(&mut need, kept, details);
             add(need);
         }
@@ -247,7 +288,9 @@ fn like(need: &mut TopicNeed, source: &TopicDetails, dialects: usize) {
         need.max_message_bytes = Some(AtLeast::advised(bytes));
         let headers = HEADERS.saturating_mul(u64::try_from(dialects).unwrap_or(u64::MAX));
         // The broker holds it in 32 bits.
-        let with_headers = bytes.saturating_add(headers).min(i32::MAX.unsigned_abs().into());
+        let with_headers = bytes
+            .saturating_add(headers)
+            .min(i32::MAX.unsigned_abs().into());
         set(need, "max.message.bytes", &with_headers.to_string());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::dead_letter::{destination, is_retry_topic};
 use crate::error::{Error, Result};
+use crate::transport::check_topic_name;
 use regex::bytes::Regex;
 use std::fmt;
 
@@ -73,7 +74,10 @@ impl OwnTopics {
             Some(OwnTopic::Retries)
         } else if self.delayed.is_match(name.as_bytes()) {
             Some(OwnTopic::Delayed)
-        } else if name.strip_suffix(".schedule").is_some_and(|of| !of.is_empty()) {
+        } else if name
+            .strip_suffix(".schedule")
+            .is_some_and(|of| !of.is_empty())
+        {
             Some(OwnTopic::Schedule)
         } else {
             None
@@ -89,8 +93,10 @@ impl OwnTopics {
         let length = name.len().checked_sub(fixed)?.checked_div(times)?;
         let begin = template.find("${topic}")?;
         let source = name.get(begin..begin.checked_add(length)?)?;
+        check_topic_name(source).ok()?;
         let back = destination(&self.template, source, Some(&self.group));
-        back.is_ok_and(|back| back == name).then(|| source.to_owned())
+        back.is_ok_and(|back| back == name)
+            .then(|| source.to_owned())
     }
 }
 
@@ -167,15 +173,29 @@ mod tests {
 
     #[test]
     fn the_source_of_a_topic_of_dead_letters_is_found_again() {
-        assert_eq!(own("${topic}.dead-letter").source_of("a.dead-letter"), Some("a".into()));
+        assert_eq!(
+            own("${topic}.dead-letter").source_of("a.dead-letter"),
+            Some("a".into())
+        );
         assert_eq!(own("${topic}.dead-letter").source_of("a.dead"), None);
         assert_eq!(own("${topic}.dead-letter").source_of(".dead-letter"), None);
         let grouped = own("${group}.${topic}.dead");
         assert_eq!(grouped.source_of("shop.a.b.dead"), Some("a.b".into()));
-        assert_eq!(grouped.source_of("other.a.b.dead"), None, "another's letters");
-        assert_eq!(own("${topic}-${topic}").source_of("ab-ab"), Some("ab".into()));
+        assert_eq!(
+            grouped.source_of("other.a.b.dead"),
+            None,
+            "another's letters"
+        );
+        assert_eq!(
+            own("${topic}-${topic}").source_of("ab-ab"),
+            Some("ab".into())
+        );
         assert_eq!(own("${topic}-${topic}").source_of("ab-ac"), None);
-        assert_eq!(own("graveyard").source_of("graveyard"), None, "of any topic");
+        assert_eq!(
+            own("graveyard").source_of("graveyard"),
+            None,
+            "of any topic"
+        );
     }
 
     #[test]

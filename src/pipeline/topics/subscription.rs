@@ -3,6 +3,8 @@
 use super::own::{OwnTopic, OwnTopics, compile};
 use crate::dead_letter::{destination, retry_topic};
 use crate::error::{Error, Result};
+use crate::pipeline::topic_keys::split;
+use crate::transport::check_topic_name;
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
 
@@ -20,8 +22,9 @@ use std::collections::BTreeSet;
 pub struct Subscription {
     names: BTreeSet<String>,
     patterns: Vec<Regex>,
-    /// The group whose retries are read too.
-    retries: Option<String>,
+    /// The group whose retries are read too, and the delays of the topics in which they wait; none
+    /// where they come through one topic.
+    retries: Option<(String, Vec<String>)>,
 }
 
 /// What there is to read at the moment.
@@ -53,9 +56,8 @@ impl Subscription {
             if entry.starts_with('^') {
                 patterns.push(compile(entry).map_err(|error| error.at("topics"))?);
             } else {
-                // The rules are those of any topic's name.
-                destination("${topic}.", entry, None)
-                    .map_err(|_| Error::config(format!("topics: `{entry}` is no topic's name")))?;
+                check_topic_name(entry)
+                    .map_err(|why| Error::config(format!("topics: `{entry}` {why}")))?;
                 names.insert(entry.to_owned());
             }
         }
@@ -69,16 +71,28 @@ impl Subscription {
         })
     }
 
-    /// Reads the retries of `group` too: of each topic the one through which they come back.
+    /// Reads the retries of `group` too: of each topic those in which they wait for these delays, or
+    /// without delays the one through which they come back.
     ///
     /// # Errors
     /// Kind Config, when a topic's retries have no topic.
-    pub fn with_retries(mut self, group: &str) -> Result<Self> {
+    pub fn with_retries(
+        mut self,
+        group: &str,
+        delays: impl IntoIterator<Item = String>,
+    ) -> Result<Self> {
+        let delays: Vec<String> = delays.into_iter().collect();
         for name in &self.names {
-            retry_topic(name, group)?;
+            retry_topics(name, group, &delays)?;
         }
-        self.retries = Some(group.to_owned());
+        self.retries = Some((group.to_owned(), delays));
         Ok(self)
+    }
+
+    fn again(&self, name: &str) -> Vec<String> {
+        let retries = self.retries.as_ref();
+        let topics = retries.map(|(group, delays)| retry_topics(name, group, delays));
+        topics.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Whether there are patterns, so that [`resolve`](Self::resolve) depends on what exists.
@@ -95,9 +109,7 @@ impl Subscription {
         let mut resolved = Resolved::default();
         for name in &self.names {
             resolved.topics.insert(name.clone());
-            let retries = self.retries.as_deref();
-            let again = retries.and_then(|group| retry_topic(name, group).ok());
-            resolved.topics.extend(again);
+            resolved.topics.extend(self.again(name));
         }
         for name in existing {
             if resolved.topics.contains(name) {
@@ -124,8 +136,14 @@ impl Subscription {
     pub fn check_dead_letters(&self, template: &str, own: &OwnTopics, group: &str) -> Result<()> {
         for name in &self.names {
             let to = destination(template, name, Some(group))?;
-            if self.names.contains(&to) {
+            if self.names.contains(&to) || self.again(name).contains(&to) {
                 return Err(feeds(name, &to));
+            }
+        }
+        if self.has_patterns() {
+            let to = destination(template, "topic", Some(group))?;
+            if self.again("topic").contains(&to) {
+                return Err(feeds("topic", &to));
             }
         }
         for name in &self.names {
@@ -145,15 +163,45 @@ impl Subscription {
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.patterns.iter().any(|one| one.is_match(name.as_bytes()))
+        self.patterns
+            .iter()
+            .any(|one| one.is_match(name.as_bytes()))
     }
 
     /// The topic whose retries for our group are in `name`.
     fn retried<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let group = self.retries.as_deref()?;
-        let of = name.strip_suffix(".retry")?.strip_suffix(group)?;
-        of.strip_suffix('.').filter(|of| !of.is_empty())
+        let (group, delays) = self.retries.as_ref()?;
+        retried(name, group, delays)
     }
+}
+
+/// The topics through which the retries of `topic` come back to `group`.
+pub(super) fn retry_topics(topic: &str, group: &str, delays: &[String]) -> Result<Vec<String>> {
+    let base = retry_topic(topic, group)?;
+    if delays.is_empty() {
+        return Ok(vec![base]);
+    }
+    let names = delays.iter().map(|delay| format!("{base}.{delay}"));
+    names
+        .map(|name| match check_topic_name(&name) {
+            Ok(()) => Ok(name),
+            Err(why) => Err(Error::config(format!(
+                "the topic of retries `{name}` {why}"
+            ))),
+        })
+        .collect()
+}
+
+/// The topic whose retries for `group` are in `name`.
+pub(super) fn retried<'n>(name: &'n str, group: &str, delays: &[String]) -> Option<&'n str> {
+    let base = match delays.is_empty() {
+        true => name,
+        false => delays
+            .iter()
+            .find_map(|delay| name.strip_suffix(delay.as_str())?.strip_suffix('.'))?,
+    };
+    let of = base.strip_suffix(".retry")?.strip_suffix(group)?;
+    of.strip_suffix('.').filter(|of| !of.is_empty())
 }
 
 fn feeds(topic: &str, letters: &str) -> Error {
@@ -161,31 +209,4 @@ fn feeds(topic: &str, letters: &str) -> Error {
         "dead letters of `{topic}` would go to `{letters}`, which is consumed as well: they would fail \
          and be dead letters for ever; change topics or dead.letter.topic"
     ))
-}
-
-/// The entries of a list; a comma within brackets of a pattern (`^a{1,3}`) is the pattern's.
-pub fn split(text: &str) -> Vec<String> {
-    let (mut entries, mut entry) = (Vec::new(), String::new());
-    let (mut depth, mut escaped) = (0_usize, false);
-    for c in text.chars() {
-        let pattern = entry.trim_start().starts_with('^');
-        if c == ',' && (!pattern || (depth == 0 && !escaped)) {
-            entries.push(std::mem::take(&mut entry));
-            (depth, escaped) = (0, false);
-            continue;
-        }
-        if pattern && !escaped {
-            match c {
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-        escaped = pattern && c == '\\' && !escaped;
-        entry.push(c);
-    }
-    entries.push(entry);
-    let trimmed = entries.iter().map(|entry| entry.trim());
-    let there = trimmed.filter(|entry| !entry.is_empty());
-    there.map(str::to_owned).collect()
 }

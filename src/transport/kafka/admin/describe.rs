@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+/// What the name of a mock cluster begins with. One that is asked for configs does not answer at all.
+const MOCK: &str = "mockCluster";
+
 /// Up to so many topics are looked up one by one, which tells a right that is missing from a topic
 /// that is; more of them are first looked for in the list of all.
 const ONE_BY_ONE: usize = 8;
@@ -27,7 +30,10 @@ impl TopicAdmin {
         blocking(move || {
             let all = client.inner().fetch_metadata(None, limit);
             let all = all.map_err(|cause| errors::from_kafka(&doing, &cause))?;
-            let there = all.topics().iter().filter(|topic| topic.error().is_none());
+            // A topic that has no leader at the moment is there all the same.
+            let there = all.topics().iter().filter(|topic| {
+                matches!(state(topic), TopicState::Exists(_) | TopicState::Unknown(_))
+            });
             let mut names: Vec<String> = there.map(|topic| topic.name().to_owned()).collect();
             names.sort();
             Ok(names)
@@ -48,7 +54,10 @@ impl TopicAdmin {
             .filter(|topic| topic.details().is_some())
             .map(|topic| topic.name.clone())
             .collect();
-        let mut configs = self.configs(&exist, deadline).await;
+        let mut configs = match self.tells_configs(deadline).await? {
+            true => self.configs(&exist, deadline).await,
+            false => HashMap::new(),
+        };
         for topic in &mut found {
             if let TopicState::Exists(details) = &mut topic.state
                 && let Some(configs) = configs.remove(&topic.name)
@@ -83,6 +92,21 @@ impl TopicAdmin {
             Ok(found)
         })
         .await
+    }
+
+    /// Whether there is an admin API.
+    async fn tells_configs(&self, deadline: Instant) -> Result<bool> {
+        if let Some(tells) = self.tells_configs.get() {
+            return Ok(*tells);
+        }
+        let client = Arc::clone(self.client()?);
+        let cluster = blocking(move || Ok(client.inner().fetch_cluster_id(left(deadline)))).await?;
+        let Some(cluster) = cluster else {
+            return Ok(false);
+        };
+        // Asked once, for rdkafka keeps the memory of every answer.
+        let tells = !cluster.starts_with(MOCK);
+        Ok(*self.tells_configs.get_or_init(|| tells))
     }
 
     /// The settings of topics that exist, as far as brokers tell.

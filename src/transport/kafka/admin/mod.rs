@@ -15,7 +15,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -82,6 +82,8 @@ pub struct TopicAdmin {
     client: Option<Arc<AdminClient<AdminContext>>>,
     servers: String,
     limit: Duration,
+    /// Whether the cluster has an admin API, once it is known.
+    tells_configs: OnceLock<bool>,
 }
 
 impl Drop for TopicAdmin {
@@ -116,6 +118,7 @@ impl TopicAdmin {
             client: Some(client),
             servers,
             limit,
+            tells_configs: OnceLock::new(),
         })
     }
 

@@ -38,6 +38,10 @@ pub(super) enum Command {
         paused: bool,
         reply: oneshot::Sender<Result<bool>>,
     },
+    Subscribe {
+        topics: Vec<String>,
+        reply: oneshot::Sender<Result<()>>,
+    },
 }
 
 /// What the polling thread has.
@@ -185,6 +189,13 @@ impl Member {
                     // Whoever asked may have gone.
                     let _ = reply.send(self.pause(&partition, paused));
                 }
+                Ok(Command::Subscribe { topics, reply }) => {
+                    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+                    let subscribed = self
+                        .with()
+                        .and_then(|consumer| subscribe(consumer, &topics));
+                    let _ = reply.send(subscribed);
+                }
                 Err(_) => return,
             }
         }
@@ -270,6 +281,17 @@ impl Member {
             }
         }
     }
+}
+
+pub(super) fn subscribe(consumer: &BaseConsumer<GroupContext>, topics: &[&str]) -> Result<()> {
+    // rdkafka panics where a name has one.
+    if topics.iter().any(|topic| topic.contains('\0')) {
+        return Err(Error::config("a topic's name contains NUL"));
+    }
+    consumer.subscribe(topics).map_err(|cause| {
+        let doing = format!("could not subscribe to {}", topics.join(", "));
+        errors::from_kafka(&doing, &cause)
+    })
 }
 
 /// No reader may keep the consumer alive through its queue.

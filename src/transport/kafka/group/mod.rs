@@ -43,7 +43,7 @@ use leave::{Farewell, Leave};
 use member::{Command, Member};
 use period::{Errors, Table, lock};
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::BaseConsumer;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -130,7 +130,8 @@ impl Shared {
 
 impl GroupConsumer {
     /// Joins the group `group.id` with [`group_settings`] and subscribes to `topics` (one that
-    /// begins with `^` is a pattern).
+    /// begins with `^` is a pattern, which librdkafka or the brokers resolve). Without topics it joins
+    /// when it [subscribes](GroupHandle::subscribe).
     ///
     /// # Errors
     /// Kind Config when settings are missing or refused (all of them are named).
@@ -141,9 +142,6 @@ impl GroupConsumer {
     ) -> Result<Self> {
         let settings = group_settings(settings)?;
         let topics: Vec<&str> = topics.iter().map(AsRef::as_ref).collect();
-        if topics.iter().any(|topic| topic.contains('\0')) {
-            return Err(Error::config("a topic's name contains NUL"));
-        }
         let bell = Arc::new(Bell::default());
         let lags = Arc::default();
         let mut config = client_config(&settings)?;
@@ -156,10 +154,9 @@ impl GroupConsumer {
             .map_err(|cause| errors::from_kafka("could not start a consumer", &cause))?;
         let ringing = Arc::clone(&bell);
         consumer.set_nonempty_callback(move || ringing.ring());
-        consumer.subscribe(&topics).map_err(|cause| {
-            let doing = format!("could not subscribe to {}", topics.join(", "));
-            errors::from_kafka(&doing, &cause)
-        })?;
+        if !topics.is_empty() {
+            member::subscribe(&consumer, &topics)?;
+        }
         let shared = Arc::new(Shared {
             bell,
             table: Table::default(),
@@ -300,6 +297,20 @@ impl GroupHandle {
         match (self.send(command).await, answer.await) {
             (true, Ok(result)) => result,
             _ => Ok(false),
+        }
+    }
+
+    /// Subscribes to these topics instead of the former. What is no longer among them is given back by
+    /// a rebalance, what is new comes by one; an eager group gives everything back meanwhile.
+    ///
+    /// # Errors
+    /// Permanent when there are none or one occurs twice; kind Unavailable when the consumer is closed.
+    pub async fn subscribe(&self, topics: Vec<String>) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Subscribe { topics, reply };
+        match (self.send(command).await, answer.await) {
+            (true, Ok(result)) => result,
+            _ => Err(Error::unavailable("the consumer is closed")),
         }
     }
 
