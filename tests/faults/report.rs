@@ -9,6 +9,7 @@ pub(crate) struct Report {
     began: Instant,
     totals: Totals,
     bound: u64,
+    early: Option<u64>,
     more: Vec<(String, String)>,
     shortcomings: Vec<String>,
 }
@@ -19,6 +20,7 @@ impl Report {
             began: Instant::now(),
             totals: Totals::default(),
             bound: 0,
+            early: None,
             more: Vec::new(),
             shortcomings: Vec::new(),
         }
@@ -42,6 +44,12 @@ impl Report {
         self.bound += bound;
     }
 
+    /// How many records were delivered before their time, where they have one.
+    pub(crate) fn early(&mut self, early: u64) {
+        *self.early.get_or_insert_default() += early;
+        self.must(early == 0, format!("{early} early"));
+    }
+
     /// One more number of the last line.
     pub(crate) fn say(&mut self, name: &str, value: impl Display) {
         self.more.push((name.to_owned(), value.to_string()));
@@ -62,7 +70,9 @@ impl Report {
 
     /// Prints the last line; whether nothing fell short.
     pub(crate) fn end(self, name: &str) -> bool {
-        print!("{name} {} bound={}", self.totals, self.bound);
+        let early = self.early.map(|early| format!(" early={early}"));
+        let early = early.unwrap_or_default();
+        print!("{name} {}{early} bound={}", self.totals, self.bound);
         for (name, value) in &self.more {
             print!(" {name}={value}");
         }

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     pub(crate) long: bool,
     pub(crate) no_commits: bool,
+    /// Without what keeps records safe, so that some must be lost.
+    pub(crate) careless: bool,
+    /// With times that are sooner than what is checked, so that some must be early.
+    pub(crate) too_soon: bool,
     /// For everything that is written.
     pub(crate) folder: PathBuf,
 }
@@ -18,6 +22,8 @@ impl Options {
         let mut options = Options {
             long: false,
             no_commits: false,
+            careless: false,
+            too_soon: false,
             folder: std::env::temp_dir().join(format!("kafka-chain-faults-{}", std::process::id())),
         };
         let mut words = words.iter();
@@ -25,6 +31,8 @@ impl Options {
             match *word {
                 "--long" => options.long = true,
                 "--no-commits" => options.no_commits = true,
+                "--careless" => options.careless = true,
+                "--too-soon" => options.too_soon = true,
                 "--folder" => {
                     options.folder = words.next().ok_or("--folder needs a folder")?.into();
                 }
