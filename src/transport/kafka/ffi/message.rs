@@ -89,6 +89,12 @@ impl OwnedMessage {
         self.native().offset
     }
 
+    /// In which epoch of its log's leaders it was written; negative when that is not known.
+    pub(in crate::transport::kafka) fn leader_epoch(&self) -> i32 {
+        // SAFETY: the message is alive.
+        unsafe { sys::rd_kafka_message_leader_epoch(self.native.as_ptr()) }
+    }
+
     pub(in crate::transport::kafka) fn key(&self) -> Option<&[u8]> {
         // SAFETY: the message's own key and its length.
         unsafe { bytes(self.native().key, self.native().key_len) }

@@ -2,7 +2,8 @@
 
 use super::commit::{Commit, CommitError, CommitResults};
 use super::context::CommitAnswer;
-use super::period::{OwnedPartition, Place};
+use super::period::OwnedPartition;
+use super::table::Place;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

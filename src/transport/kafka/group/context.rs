@@ -3,7 +3,8 @@
 
 use super::bell::Bell;
 use super::lag::{self, PartitionLag};
-use super::period::{Place, lock};
+use super::period::lock;
+use super::table::Place;
 use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -13,7 +14,7 @@ use rdkafka::consumer::{
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaRespErr;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -39,6 +40,8 @@ struct Inbox {
     rebalances: VecDeque<Handed>,
     commits: VecDeque<CommitAnswer>,
     resets: VecDeque<String>,
+    /// Positions that resets took the place of.
+    lost: HashMap<Place, i64>,
 }
 
 /// Takes callbacks in for the polling thread, which acts on them.
@@ -84,6 +87,10 @@ impl GroupContext {
         std::mem::take(&mut lock(&self.inbox).resets)
     }
 
+    pub(super) fn take_lost_positions(&self) -> HashMap<Place, i64> {
+        std::mem::take(&mut lock(&self.inbox).lost)
+    }
+
     fn called(&self) {
         self.calls.fetch_add(1, Ordering::AcqRel);
     }
@@ -99,6 +106,9 @@ impl ClientContext for GroupContext {
         // place.
         if facility == "OFFSET" && message.contains("offset reset") {
             let mut inbox = lock(&self.inbox);
+            if let Some((place, position)) = lost_position(message) {
+                inbox.lost.insert(place, position);
+            }
             if inbox.resets.len() < RESETS {
                 inbox.resets.push_back(message.to_owned());
             }
@@ -171,6 +181,20 @@ impl ConsumerContext for GroupContext {
     }
 }
 
+/// Of `[thrd:main]: orders [0]: offset reset (at offset 40 (leader epoch 3), broker 1) to …` the
+/// partition, and the offset that was not to be had.
+fn lost_position(message: &str) -> Option<(Place, i64)> {
+    let (before, after) = message.split_once("]: offset reset (at ")?;
+    let (topic, partition) = before.rsplit_once(" [")?;
+    let topic = topic.rsplit_once(' ').map_or(topic, |(_, topic)| topic);
+    let position = after
+        .strip_prefix("offset ")
+        .and_then(|after| after.split([' ', ',']).next()?.parse().ok());
+    // None: where it was is not known, nor when it is passed.
+    let position = position.unwrap_or(i64::MAX);
+    Some(((Arc::from(topic), partition.parse().ok()?), position))
+}
+
 /// Answers a rebalance by the group's own protocol.
 pub(super) fn answer(
     consumer: &BaseConsumer<GroupContext>,
@@ -186,5 +210,39 @@ pub(super) fn answer(
         (true, false) => consumer.assign(partitions),
         (false, true) => consumer.incremental_unassign(partitions),
         (false, false) => consumer.unassign(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_position_is_read_from_the_log() {
+        let end = "broker 1) to offset BEGINNING (leader epoch -1): fetch failed: Broker: x";
+        for (text, position) in [
+            (
+                format!(
+                    "[thrd:main]: a.b_c-1 [12]: offset reset (at offset 40 (leader epoch 0), {end}"
+                ),
+                40,
+            ),
+            (format!("a.b_c-1 [12]: offset reset (at offset 7, {end}"), 7),
+            (
+                format!("a.b_c-1 [12]: offset reset (at offset INVALID (leader epoch -1), {end}"),
+                i64::MAX,
+            ),
+        ] {
+            let place = (Arc::from("a.b_c-1"), 12);
+            assert_eq!(lost_position(&text), Some((place, position)), "{text}");
+        }
+        for text in [
+            "",
+            "offset reset",
+            "a [x]: offset reset (at offset 1 ",
+            "a: offset reset (at offset 1",
+        ] {
+            assert_eq!(lost_position(text), None, "{text}");
+        }
     }
 }

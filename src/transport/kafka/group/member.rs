@@ -100,6 +100,7 @@ impl Member {
         self.poll()?;
         self.take_commands();
         self.step()?;
+        self.finish_restarts()?;
         self.commit();
         self.flush();
         Ok(())
@@ -126,6 +127,9 @@ impl Member {
 
     fn poll(&mut self) -> Result<()> {
         let context = Arc::clone(self.with()?.client().context());
+        // What made them came before them: once nothing is left to poll it is known.
+        let doubts = self.shared.news.take_doubts();
+        let mut polled_all = false;
         for _ in 0..CYCLE {
             let calls = context.calls();
             match self.consumer.poll(Duration::ZERO) {
@@ -138,7 +142,10 @@ impl Member {
                     ));
                 }
                 Some(Err(cause)) => self.judge(&cause)?,
-                None if context.calls() == calls => break,
+                None if context.calls() == calls => {
+                    polled_all = true;
+                    break;
+                }
                 None => {}
             }
         }
@@ -146,7 +153,13 @@ impl Member {
         for reset in context.take_resets() {
             self.tell(GroupEvent::OffsetReset(reset));
         }
-        for (partition, code) in self.shared.errors.take() {
+        for ((topic, partition), position) in context.take_lost_positions() {
+            if let Some(period) = self.shared.table.find(&topic, partition) {
+                period.lose_position(position);
+            }
+        }
+        self.settle_doubts(doubts, polled_all)?;
+        for (partition, code) in self.shared.news.take_errors() {
             if self.shared.table.current(&partition).is_some() {
                 let doing = format!("{} [{}]", partition.topic, partition.partition);
                 let error = errors::error(&format!("could not consume {doing}"), code);

@@ -3,7 +3,8 @@
 use super::Shared;
 use super::commit::Commit;
 use super::context::GroupContext;
-use super::period::{OwnedPartition, Place};
+use super::period::OwnedPartition;
+use super::table::Place;
 use crate::error::{Error, Result};
 use crate::transport::kafka::errors;
 use crate::transport::kafka::ffi::SharedConsumer;

@@ -19,9 +19,13 @@ mod lag;
 mod leave;
 mod member;
 mod metadata;
+mod news;
+mod next_offset;
 mod period;
 mod rebalance;
+mod restart;
 mod settings;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -41,7 +45,8 @@ use bell::Bell;
 use context::GroupContext;
 use leave::{Farewell, Leave};
 use member::{Command, Member};
-use period::{Errors, Table, lock};
+use news::News;
+use period::lock;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use std::fmt;
@@ -49,6 +54,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use table::Table;
 use tokio::sync::{mpsc, oneshot};
 
 /// How many events and commands wait in their channels.
@@ -101,7 +107,7 @@ pub struct GroupHandle {
 struct Shared {
     bell: Arc<Bell>,
     table: Table,
-    errors: Arc<Errors>,
+    news: Arc<News>,
     started: Instant,
     /// Milliseconds from `started` to the last poll.
     polled: AtomicU64,
@@ -160,7 +166,7 @@ impl GroupConsumer {
         let shared = Arc::new(Shared {
             bell,
             table: Table::default(),
-            errors: Arc::default(),
+            news: Arc::default(),
             started: Instant::now(),
             polled: AtomicU64::new(0),
             warning: Mutex::default(),

@@ -2,10 +2,12 @@
 
 use super::bell::Bell;
 use super::context::GroupContext;
+use super::news::News;
+use super::next_offset::NextOffset;
 use crate::transport::kafka::ffi::{PartitionQueue, SharedConsumer};
 use crate::transport::kafka::source::KafkaRecord;
 use rdkafka::error::RDKafkaErrorCode;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -43,35 +45,13 @@ impl fmt::Debug for OwnedPartition {
 /// The most records of one batch.
 const LARGEST_BATCH: usize = 10_000;
 
-/// The most errors of partitions that wait for the polling thread; more repeat what is known.
-const ERRORS: usize = 16;
-
-/// Errors that came instead of records, for the polling thread to judge.
-#[derive(Debug, Default)]
-pub(super) struct Errors {
-    waiting: Mutex<VecDeque<(OwnedPartition, RDKafkaErrorCode)>>,
-}
-
-impl Errors {
-    pub(super) fn take(&self) -> VecDeque<(OwnedPartition, RDKafkaErrorCode)> {
-        std::mem::take(&mut lock(&self.waiting))
-    }
-
-    fn put(&self, partition: &OwnedPartition, code: RDKafkaErrorCode) {
-        let mut waiting = lock(&self.waiting);
-        if waiting.len() < ERRORS {
-            waiting.push_back((partition.clone(), code));
-        }
-    }
-}
-
 /// One ownership of one partition. The queue is there while records are given.
 pub(super) struct Period {
     pub(super) owned: OwnedPartition,
     pub(super) paused: AtomicBool,
     reading: Mutex<Reading>,
     wake: Arc<Notify>,
-    errors: Arc<Errors>,
+    news: Arc<News>,
     bell: Arc<Bell>,
 }
 
@@ -80,6 +60,11 @@ struct Reading {
     /// inside librdkafka the queue of both is the same.
     queue: Option<PartitionQueue>,
     next: NextOffset,
+    /// Taken, and to be given before anything else.
+    aside: VecDeque<KafkaRecord>,
+    /// Whether the polling thread is to say first what that is, from a record on whose offset was
+    /// given before.
+    in_doubt: bool,
     /// Positions that say nothing: an earlier ownership's, and the one after the latest error.
     not_ours: Option<i64>,
     after_error: Option<i64>,
@@ -95,6 +80,20 @@ impl Reading {
         position.filter(|position| self.next.skip_to(*position))
     }
 
+    fn take_aside(&mut self, max: usize, records: &mut Vec<KafkaRecord>) {
+        for _ in 0..max {
+            let Some(record) = self.aside.pop_front() else {
+                return;
+            };
+            if !self.next.accepts(record.0.offset()) {
+                self.aside.push_front(record);
+                self.in_doubt = true;
+                return;
+            }
+            records.push(record);
+        }
+    }
+
     /// After an error librdkafka would go on one record too far.
     fn mend_position(&mut self, offset: i64, code: RDKafkaErrorCode) {
         self.after_error = self.after_error.max(Some(offset.saturating_add(1)));
@@ -105,10 +104,26 @@ impl Reading {
                 | RDKafkaErrorCode::BadCompression
                 | RDKafkaErrorCode::NotImplemented
         );
-        let behind = offset >= 0 && self.next.0 <= offset;
+        let next = match self.aside.back() {
+            Some(last) => last.0.offset().saturating_add(1),
+            None => self.next.get(),
+        };
+        let behind = offset >= 0 && next <= offset;
         if let Some(queue) = self.queue.as_mut().filter(|_| behind && !passed) {
             queue.seek(offset);
         }
+    }
+}
+
+/// What is left of an ownership whose log is another: records of the new one.
+pub(super) struct Remains {
+    pub(super) records: VecDeque<KafkaRecord>,
+    lost: Option<i64>,
+}
+
+impl Remains {
+    pub(super) fn first(&self) -> Option<i64> {
+        self.records.front().map(|record| record.0.offset())
     }
 }
 
@@ -122,94 +137,172 @@ pub enum ReadTo {
     End(i64),
 }
 
-/// The lowest offset that was not given yet. After any pause and resume, librdkafka's own at each
-/// rebalance included, it may hand out again what it handed out before.
-#[derive(Debug, Default)]
-struct NextOffset(i64);
-
-impl NextOffset {
-    /// Whether the record of this offset is to be given, now that it has come.
-    fn accepts(&mut self, offset: i64) -> bool {
-        let new = offset >= self.0;
-        if new {
-            self.0 = offset.saturating_add(1);
-        }
-        new
-    }
-
-    /// Gives nothing below `offset` any more; whether that is news.
-    fn skip_to(&mut self, offset: i64) -> bool {
-        let new = offset > self.0;
-        self.0 = self.0.max(offset);
-        new
-    }
-}
-
 impl Period {
     pub(super) fn open(
         consumer: &Arc<SharedConsumer<GroupContext>>,
         owned: OwnedPartition,
-        errors: &Arc<Errors>,
+        news: &Arc<News>,
         bell: &Arc<Bell>,
+        remains: Option<Remains>,
     ) -> Option<Arc<Self>> {
         let wake = Arc::new(Notify::new());
         let mut queue =
             PartitionQueue::open(consumer, &owned.topic, owned.partition, Arc::clone(&wake))?;
         let not_ours = queue.position();
+        let (aside, lost) = match remains {
+            Some(Remains { records, lost }) => (records, lost),
+            None => (VecDeque::new(), None),
+        };
         Some(Arc::new(Period {
             owned,
             paused: AtomicBool::new(false),
             reading: Mutex::new(Reading {
                 queue: Some(queue),
-                next: NextOffset::default(),
+                next: NextOffset::new(lost),
+                aside,
+                in_doubt: false,
                 not_ours,
                 after_error: None,
             }),
             wake,
-            errors: Arc::clone(errors),
+            news: Arc::clone(news),
             bell: Arc::clone(bell),
         }))
     }
 
     /// No reader gets anything from here on.
     pub(super) fn end(&self) {
-        drop(lock(&self.reading).queue.take());
+        let reading = &mut *lock(&self.reading);
+        drop(reading.queue.take());
+        reading.aside.clear();
+        reading.in_doubt = false;
+        self.wake_all();
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    fn wake_all(&self) {
         // Those that wait now, and the one that is about to.
         self.wake.notify_waiters();
         self.wake.notify_one();
+    }
+
+    /// Goes on at this offset, and not with what was taken or fetched.
+    pub(super) fn go_back(&self, offset: i64) {
+        let reading = &mut *lock(&self.reading);
+        reading.aside.clear();
+        reading.next = NextOffset::new(reading.next.lost());
+        if let Some(queue) = &mut reading.queue {
+            queue.seek(offset);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn seek(&self, offset: i64) {
+        if let Some(queue) = &mut lock(&self.reading).queue {
+            queue.seek(offset);
+        }
+    }
+
+    /// The position was lost, which had been this, and another took its place.
+    pub(super) fn lose_position(&self, position: i64) {
+        lock(&self.reading).next.lose(position);
+    }
+
+    /// Says of records in doubt that they are of the same log, and come again; unless they are of
+    /// another one: then this ownership is to end, with what remains of it.
+    ///
+    /// To be called when every loss of a position from before they were taken is told.
+    pub(super) fn is_of_another_log(&self) -> bool {
+        let reading = &mut *lock(&self.reading);
+        if !reading.in_doubt {
+            return false;
+        }
+        let first = reading.aside.front();
+        let epoch = first.map_or(-1, |record| record.0.leader_epoch());
+        if reading.next.is_another_log(epoch) {
+            return true;
+        }
+        let mut next = reading.next.get();
+        reading.aside.retain(|record| {
+            let new = record.0.offset() >= next;
+            next = next.max(record.0.offset().saturating_add(1));
+            new
+        });
+        reading.in_doubt = false;
+        self.wake_all();
+        false
+    }
+
+    /// What is in doubt, for the ownership that follows.
+    pub(super) fn remains(&self) -> Remains {
+        let mut reading = lock(&self.reading);
+        Remains {
+            records: std::mem::take(&mut reading.aside),
+            lost: reading.next.lost(),
+        }
     }
 
     /// Adds what is there now; `None` when the period is over, `Some(None)` when nothing is there.
     fn take(&self, max: usize, records: &mut Vec<KafkaRecord>) -> Option<Option<ReadTo>> {
         let max = max.clamp(1, LARGEST_BATCH);
         let before = records.len();
-        let mut reading = lock(&self.reading);
-        let mut failed = None;
-        // Stale entries are skipped without a place in the batch, so an empty one with a full
-        // count is all that must be asked again.
-        let read = loop {
-            let Reading { queue, next, .. } = &mut *reading;
-            let taken = queue.as_ref()?.take(max, |item| match item {
-                Ok(message) => {
-                    if next.accepts(message.offset()) {
-                        records.push(KafkaRecord(message));
-                    }
-                }
-                Err((code, offset)) => failed = Some((code, offset)),
-            });
-            if let Some((code, offset)) = failed.take() {
-                reading.mend_position(offset, code);
-                self.errors.put(&self.owned, code);
+        let reading = &mut *lock(&self.reading);
+        reading.queue.as_ref()?;
+        let mut passed = None;
+        if !reading.in_doubt {
+            match reading.aside.is_empty() {
+                true => passed = self.take_queued(reading, max, records),
+                false => reading.take_aside(max, records),
+            }
+            if reading.in_doubt {
+                self.news.put_doubt(&self.owned);
                 self.bell.ring();
             }
-            if records.len() > before {
-                break Some(ReadTo::Records);
+        }
+        let Some(last) = records.get(before..).and_then(<[_]>::last) else {
+            return Some(passed.map(ReadTo::End));
+        };
+        reading.next.was_of(last.0.leader_epoch());
+        Some(Some(ReadTo::Records))
+    }
+
+    /// What the queue has; if that is nothing, up to where nothing comes any more.
+    fn take_queued(
+        &self,
+        reading: &mut Reading,
+        max: usize,
+        records: &mut Vec<KafkaRecord>,
+    ) -> Option<i64> {
+        let before = records.len();
+        // Errors have a place in the count, so a full one with no record must be asked again.
+        loop {
+            let Reading {
+                queue, next, aside, ..
+            } = &mut *reading;
+            let mut failed = None;
+            let taken = queue.as_ref()?.take(max, |item| match item {
+                Ok(message) => match aside.is_empty() && next.accepts(message.offset()) {
+                    true => records.push(KafkaRecord(message)),
+                    false => aside.push_back(KafkaRecord(message)),
+                },
+                Err((code, offset)) => failed = Some((code, offset)),
+            });
+            reading.in_doubt = !reading.aside.is_empty();
+            if let Some((code, offset)) = failed {
+                reading.mend_position(offset, code);
+                self.news.put_error(&self.owned, code);
+                self.bell.ring();
+            }
+            if records.len() > before || reading.in_doubt {
+                return None;
             }
             if taken < max {
-                break reading.passed().map(ReadTo::End);
+                return reading.passed();
             }
-        };
-        Some(read)
+        }
     }
 }
 
@@ -286,76 +379,6 @@ impl fmt::Debug for PartitionReader {
     }
 }
 
-/// A topic and the number of a partition.
-pub(super) type Place = (Arc<str>, i32);
-
-/// The ownerships of now.
-#[derive(Default)]
-pub(super) struct Table {
-    periods: Mutex<HashMap<Place, Arc<Period>>>,
-}
-
-impl Table {
-    pub(super) fn insert(&self, period: Arc<Period>) -> Option<Arc<Period>> {
-        let key = (Arc::clone(&period.owned.topic), period.owned.partition);
-        lock(&self.periods).insert(key, period)
-    }
-
-    pub(super) fn find(&self, topic: &Arc<str>, partition: i32) -> Option<Arc<Period>> {
-        lock(&self.periods)
-            .get(&(Arc::clone(topic), partition))
-            .cloned()
-    }
-
-    /// The period of exactly this ownership, if it is the present one.
-    pub(super) fn current(&self, owned: &OwnedPartition) -> Option<Arc<Period>> {
-        self.find(&owned.topic, owned.partition)
-            .filter(|period| period.owned.ownership == owned.ownership)
-    }
-
-    pub(super) fn remove(&self, topic: &Arc<str>, partition: i32) -> Option<Arc<Period>> {
-        lock(&self.periods).remove(&(Arc::clone(topic), partition))
-    }
-
-    pub(super) fn all(&self) -> Vec<Arc<Period>> {
-        lock(&self.periods).values().cloned().collect()
-    }
-}
-
-impl Period {
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Acquire)
-    }
-}
-
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offsets_given_before_are_not_given_again_and_gaps_are_no_matter() {
-        let mut next = NextOffset::default();
-        let given: Vec<i64> = [3, 4, 7, 4, 3, 7, 8, 2, 12, i64::MAX]
-            .into_iter()
-            .filter(|offset| next.accepts(*offset))
-            .collect();
-        assert_eq!(given, [3, 4, 7, 8, 12, i64::MAX]);
-    }
-
-    #[test]
-    fn what_was_passed_is_news_once_and_only_forwards() {
-        let mut next = NextOffset::default();
-        assert!(next.accepts(3));
-        let news: Vec<i64> = [4, 3, 6, 6, 5, 9]
-            .into_iter()
-            .filter(|offset| next.skip_to(*offset))
-            .collect();
-        assert_eq!(news, [6, 9]);
-        assert!(!next.accepts(8));
-        assert!(next.accepts(9));
-    }
 }

@@ -3,7 +3,9 @@
 use super::context::{self, GroupContext, Handed};
 use super::events::{AssignedPartition, GroupEvent, Revoked};
 use super::member::Member;
-use super::period::{OwnedPartition, PartitionReader, Period, Place};
+use super::period::{OwnedPartition, PartitionReader, Period, Remains};
+use super::restart::Restart;
+use super::table::Place;
 use super::{Shared, deadline};
 use crate::error::{Error, Result};
 use crate::transport::kafka::errors;
@@ -40,6 +42,7 @@ pub(super) struct Rebalancing {
     step: Step,
     drain: Duration,
     ownerships: u64,
+    pub(super) restarts: Vec<Restart>,
 }
 
 impl Rebalancing {
@@ -48,6 +51,7 @@ impl Rebalancing {
             step: Step::Idle,
             drain,
             ownerships: 0,
+            restarts: Vec::new(),
         }
     }
 
@@ -60,13 +64,14 @@ impl Rebalancing {
 
     /// Ends all waiting within a step.
     pub(super) fn hurry(&mut self) {
+        self.restarts.clear();
         self.drain = Duration::ZERO;
         if let Step::LookUp { until, .. } | Step::Drain { until, .. } = &mut self.step {
             *until = Instant::now();
         }
     }
 
-    fn next_ownership(&mut self) -> u64 {
+    pub(super) fn next_ownership(&mut self) -> u64 {
         self.ownerships = self.ownerships.saturating_add(1);
         self.ownerships
     }
@@ -123,6 +128,7 @@ impl Member {
         let Some(handed) = context.next_rebalance() else {
             return Ok(());
         };
+        self.drop_restarts(&handed.partitions);
         if handed.assign {
             return self.look_up(handed);
         }
@@ -196,12 +202,7 @@ impl Member {
                 partition: *partition,
                 ownership: self.rebalancing.next_ownership(),
             };
-            let Shared { errors, bell, .. } = &*self.shared;
-            let opened = Period::open(&self.consumer, owned.clone(), errors, bell);
-            let period = opened.ok_or_else(|| {
-                Error::unavailable(format!("could not open the queue of {topic} [{partition}]"))
-            })?;
-            self.shared.table.insert(Arc::clone(&period));
+            let period = self.open(&owned, None)?;
             let start = committed
                 .as_ref()
                 .and_then(|list| list.find_partition(topic, *partition))
@@ -222,6 +223,24 @@ impl Member {
         Ok(())
     }
 
+    /// Begins an ownership.
+    pub(super) fn open(
+        &self,
+        owned: &OwnedPartition,
+        remains: Option<Remains>,
+    ) -> Result<Arc<Period>> {
+        let Shared { news, bell, .. } = &*self.shared;
+        let opened = Period::open(&self.consumer, owned.clone(), news, bell, remains);
+        let period = opened.ok_or_else(|| {
+            let OwnedPartition {
+                topic, partition, ..
+            } = owned;
+            Error::unavailable(format!("could not open the queue of {topic} [{partition}]"))
+        })?;
+        self.shared.table.insert(Arc::clone(&period));
+        Ok(period)
+    }
+
     fn give_back(&mut self, handed: &Handed, lost: bool) -> Result<()> {
         let periods = self.periods_of(handed);
         match lost {
@@ -236,7 +255,7 @@ impl Member {
         Ok(())
     }
 
-    fn lose(&mut self, periods: &[Arc<Period>]) {
+    pub(super) fn lose(&mut self, periods: &[Arc<Period>]) {
         if periods.is_empty() {
             return;
         }
@@ -288,7 +307,7 @@ fn list_of(handed: &Handed) -> TopicPartitionList {
 
 /// The committed offsets with their leader epochs, ready to be assigned; `None` when any of them is
 /// not known for certain.
-fn committed(
+pub(super) fn committed(
     consumer: &SharedConsumer<GroupContext>,
     list: TopicPartitionList,
 ) -> Option<TopicPartitionList> {

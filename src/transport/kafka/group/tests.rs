@@ -274,6 +274,79 @@ async fn an_offset_reset_is_told() {
     assert_eq!(offsets(&mut again.reader, 3).await, [0, 1, 2]);
 }
 
+/// The position is lost in the midst of reading, and the beginning takes its place: of the ownership
+/// nothing is committed any more, and everything comes in the next.
+#[tokio::test]
+async fn a_reset_to_what_was_given_begins_another_ownership() {
+    let mut rig = rig("anew", 5).await;
+    let handle = rig.consumer.handle();
+    let old = rig.partition.partition.clone();
+    assert_eq!(offsets(&mut rig.partition.reader, 5).await, [0, 1, 2, 3, 4]);
+    rig.cluster
+        .fail_requests(FETCH, &[Response::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE]);
+    // Whoever reads sees it.
+    let reading = tokio::spawn(async move {
+        let more = rig.partition.reader.next_batch(1).await;
+        assert!(more.is_none(), "it ends without a record of the new");
+    });
+    match event(&mut rig.consumer).await {
+        GroupEvent::OffsetReset(text) => assert!(text.contains("anew [0]"), "{text}"),
+        event => panic!("{event:?}"),
+    }
+    match event(&mut rig.consumer).await {
+        GroupEvent::Lost(lost) => assert_eq!(lost, std::slice::from_ref(&old)),
+        event => panic!("{event:?}"),
+    }
+    timeout(PATIENCE, reading).await.unwrap().unwrap();
+    let mut again = assigned(&mut rig.consumer).await;
+    assert!(again.partition.ownership > old.ownership);
+    assert_eq!(again.start, None);
+    let late = handle.commit(vec![Commit::new(old, 5)]).await;
+    assert!(late[0].is_err(), "the earlier ownership is over");
+    assert_eq!(offsets(&mut again.reader, 5).await, [0, 1, 2, 3, 4]);
+    fill(&rig.cluster, "anew", 2).await;
+    assert_eq!(offsets(&mut again.reader, 2).await, [5, 6]);
+    let new = Commit::new(again.partition.clone(), 3);
+    assert_eq!(handle.commit(vec![new]).await, [Ok(())]);
+}
+
+/// What was committed and what was not lie below the place to which the reset goes: what was not comes
+/// again.
+#[tokio::test]
+async fn the_next_ownership_begins_no_later_than_what_is_committed() {
+    let mut rig = rig("below", 9).await;
+    let handle = rig.consumer.handle();
+    let old = rig.partition.partition.clone();
+    assert_eq!(offsets(&mut rig.partition.reader, 9).await.len(), 9);
+    assert_eq!(
+        handle.commit(vec![Commit::new(old.clone(), 3)]).await,
+        [Ok(())]
+    );
+    let period = handle.shared.table.current(&old).unwrap();
+    // As a log does that was cut there: librdkafka goes back by itself.
+    period.lose_position(9);
+    period.seek(6);
+    let ended = tokio::spawn(async move { rig.partition.reader.next_batch(1).await.is_none() });
+    let lost = event(&mut rig.consumer).await;
+    assert!(matches!(lost, GroupEvent::Lost(_)), "{lost:?}");
+    assert!(timeout(PATIENCE, ended).await.unwrap().unwrap());
+    let mut again = assigned(&mut rig.consumer).await;
+    assert_eq!(again.start, Some(3));
+    assert_eq!(offsets(&mut again.reader, 6).await, [3, 4, 5, 6, 7, 8]);
+    // Passed: from here on what comes again is dropped as ever.
+    fill(&rig.cluster, "below", 1).await;
+    assert_eq!(offsets(&mut again.reader, 1).await, [9]);
+    handle
+        .shared
+        .table
+        .current(&again.partition)
+        .unwrap()
+        .seek(4);
+    fill(&rig.cluster, "below", 1).await;
+    assert_eq!(offsets(&mut again.reader, 1).await, [10]);
+    assert!(handle.owns(&again.partition));
+}
+
 /// An error that passes is no record: what is written after it comes, through a pause too.
 #[tokio::test]
 async fn a_passing_error_of_a_partition_skips_no_record() {
