@@ -149,3 +149,24 @@ fn mistakes_in_properties_are_reported_with_their_keys() {
     assert!(report.contains("deliver.allow"), "{report}");
     assert!(report.contains("deliver.max.delay.ms"), "{report}");
 }
+
+/// Servers that were set by program are where targets are looked for, too.
+#[tokio::test]
+async fn the_clients_settings_of_its_pipeline_are_its_own() {
+    let broker = broker(&["t.delay.100ms", "t.delay.100ms.dead-letter", "target"]);
+    let servers = broker.bootstrap_servers();
+    let properties = "group.id=f\ntopics=t.delay.100ms\ndeliver.allow=target";
+    let registry = kafka_chain::config::Registry::builtin();
+    let configuration = registry.configure(&properties.parse().unwrap()).unwrap();
+    let forwarder = Forwarder::builder(&configuration)
+        .unwrap()
+        .pipeline(|pipeline| pipeline.client("bootstrap.servers", servers.clone()))
+        .build()
+        .unwrap();
+    let running = Running::start(forwarder);
+    let collector = Collector::start(&servers, "target");
+    let record = held("t.delay.100ms", "target", "x");
+    sink(&servers).send(record).await.unwrap();
+    assert_eq!(collector.values(1).await, ["x"]);
+    running.stop().await;
+}

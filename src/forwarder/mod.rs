@@ -71,9 +71,6 @@ impl Forwarder {
     ) -> std::result::Result<ForwarderBuilder<'_>, Report> {
         Ok(ForwarderBuilder {
             settings: ForwarderSettings::of(configuration)?,
-            client: (configuration.client().iter())
-                .map(|p| (p.key.clone(), p.value.clone()))
-                .collect(),
             pipeline: Pipeline::builder(configuration)?,
             tiers: None,
             rules: None,
@@ -136,7 +133,6 @@ impl fmt::Debug for Forwarder {
 pub struct ForwarderBuilder<'c> {
     pipeline: PipelineBuilder<'c>,
     settings: ForwarderSettings,
-    client: Settings,
     tiers: Option<DelayTiers>,
     rules: Option<DeliverRules>,
     clock: Arc<dyn Clock>,
@@ -179,7 +175,6 @@ impl<'c> ForwarderBuilder<'c> {
         let ForwarderBuilder {
             mut pipeline,
             settings,
-            client,
             tiers,
             rules,
             clock,
@@ -210,6 +205,8 @@ impl<'c> ForwarderBuilder<'c> {
         let alarm = Alarm::new(clock);
         let gate = SharedGate::new(DueGate::new(Arc::clone(&moves), alarm.clone()));
         let counts = Arc::new(ForwarderCounts::new(alarm.clone()));
+        // What was set by program counts here, too.
+        let client = pipeline.client_settings().clone();
         let looking = producer_settings(&client, &settings.producer);
         let targets = Targets::new(Arc::new(KafkaSink::start(&looking)?));
         let pipeline = pipeline

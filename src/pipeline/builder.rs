@@ -165,6 +165,11 @@ impl<'c, R> PipelineBuilder<'c, R> {
         self
     }
 
+    /// The client's settings as they stand.
+    pub(crate) fn client_settings(&self) -> &Settings {
+        &self.client
+    }
+
     /// Consumes these topics instead of the configured ones; one that begins with `^` is a pattern.
     pub fn topics<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.settings.topics = topics.into_iter().map(Into::into).collect();
