@@ -54,7 +54,11 @@ async fn rig(topic: &str, records: usize) -> Rig {
     let settings: Settings = [
         ("bootstrap.servers", cluster.bootstrap_servers().as_str()),
         // Long enough for a machine that is busy: a member that is late loses its partition.
-        ("session.timeout.ms", "4000"),
+        ("session.timeout.ms", "20000"),
+        // On the one broker's connection a fetch that waits keeps everything behind it waiting, the
+        // search for a coordinator too; and librdkafka, once that has failed, may search for it many
+        // times, for its retried commit meets the coordinator's connection before that is up.
+        ("fetch.wait.max.ms", "10"),
         ("heartbeat.interval.ms", "50"),
         ("statistics.interval.ms", "50"),
         ("group.id", topic),
