@@ -14,7 +14,7 @@ use kafka_chain::{Error, OutgoingRecord, Result};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,14 +88,6 @@ impl Rig {
         let deleted = self.admin.delete_topics(&topics, &AdminOptions::new());
         deleted.await.unwrap().remove(0).unwrap();
         self.create().await;
-    }
-
-    async fn delete_below(&self, offset: i64) {
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, 0, Offset::Offset(offset))
-            .unwrap();
-        let deleted = self.admin.delete_records(&list, &AdminOptions::new());
-        deleted.await.unwrap();
     }
 
     async fn fill(&self, name: &str, records: usize) -> Vec<String> {
