@@ -79,8 +79,7 @@ impl Member {
     /// Polls until asked to leave or until an error that does not pass, then leaves.
     pub(super) fn run(mut self) {
         loop {
-            let leave = super::lock(&self.shared.leave).take();
-            if let Some(leave) = leave {
+            if let Some(leave) = self.shared.take_leave() {
                 return self.leave(leave);
             }
             if let Err(error) = self.cycle() {
@@ -310,6 +309,8 @@ pub(super) fn subscribe(consumer: &BaseConsumer<GroupContext>, topics: &[&str]) 
 /// No reader may keep the consumer alive through its queue.
 impl Drop for Member {
     fn drop(&mut self) {
+        // After an error nobody has asked, and whoever does must not wait.
+        self.shared.over();
         for period in self.shared.table.all() {
             self.shared
                 .table

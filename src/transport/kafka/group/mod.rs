@@ -114,7 +114,17 @@ struct Shared {
     warning: Mutex<Option<Error>>,
     /// Of the latest statistics, ended ownerships included.
     lags: Arc<Mutex<Vec<PartitionLag>>>,
-    leave: Mutex<Option<Leave>>,
+    leave: Mutex<Asked>,
+}
+
+/// Whether the group is to be left.
+#[derive(Default)]
+enum Asked {
+    #[default]
+    Nothing,
+    Leave(Leave),
+    /// The polling thread has ended, or is about to: nobody hears any more.
+    Over,
 }
 
 impl Shared {
@@ -127,10 +137,33 @@ impl Shared {
         self.polled.store(millis, Ordering::Release);
     }
 
-    /// The first to ask is heard.
+    /// The first to ask is heard. Whoever comes when it is over waits for nothing: what would be
+    /// answered is dropped.
     fn leave(&self, leave: Leave) {
-        lock(&self.leave).get_or_insert(leave);
+        let mut asked = lock(&self.leave);
+        if matches!(*asked, Asked::Nothing) {
+            *asked = Asked::Leave(leave);
+        }
+        drop(asked);
         self.bell.ring();
+    }
+
+    /// What was asked for, once; then nothing is heard any more.
+    fn take_leave(&self) -> Option<Leave> {
+        let mut asked = lock(&self.leave);
+        match std::mem::replace(&mut *asked, Asked::Over) {
+            Asked::Leave(leave) => Some(leave),
+            Asked::Nothing => {
+                *asked = Asked::Nothing;
+                None
+            }
+            Asked::Over => None,
+        }
+    }
+
+    /// Nothing is heard from here on.
+    fn over(&self) {
+        *lock(&self.leave) = Asked::Over;
     }
 }
 
