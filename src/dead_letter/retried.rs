@@ -7,6 +7,7 @@ use crate::headers::{HeaderView, Headers};
 use crate::record::{Record, Timestamp};
 
 use super::router::check_topic;
+use super::text::{SHORT_LIMIT, line};
 
 /// The last part of the name of a topic of retries: `${topic}.${group}.retry`.
 const RETRY: &str = "retry";
@@ -18,8 +19,22 @@ const TIMESTAMP: &str = "kafka-chain-retry-timestamp";
 const FIRST_FAILED: &str = "kafka-chain-retry-first-failed";
 const ATTEMPT: &str = "kafka-chain-retry-attempt";
 
+/// One for each delivery that failed, oldest first: which delivery, when, and why.
+const FAILURE: &str = "kafka-chain-retry-failure";
+
 /// The names of the headers of a retry, all of them ours.
-pub const RETRY_HEADERS: [&str; 6] = [TOPIC, PARTITION, OFFSET, TIMESTAMP, FIRST_FAILED, ATTEMPT];
+pub const RETRY_HEADERS: [&str; 7] = [
+    TOPIC,
+    PARTITION,
+    OFFSET,
+    TIMESTAMP,
+    FIRST_FAILED,
+    ATTEMPT,
+    FAILURE,
+];
+
+/// How many deliveries that failed a record tells of: the latest ones.
+const MAX_FAILURES: usize = 16;
 
 /// Spring's headers of a retry topic: the delivery as a big-endian `int`, instants as Java's
 /// `BigInteger` bytes (`RetryTopicHeaders`).
@@ -128,14 +143,28 @@ impl Retried {
         Self::of(record).unwrap_or_else(|| Self::first(record, now))
     }
 
-    /// The headers of the next delivery, due at `due`: `headers` without older ones of a retry, then
-    /// ours, then Spring's if asked for.
-    pub fn next(&self, headers: HeaderView<'_>, due: i64, spring: bool) -> Headers {
+    /// The headers of the next delivery, due at `due`, after this one has failed, when and why:
+    /// `headers` without older ones of a retry, then ours, with up to 16 of the deliveries that failed,
+    /// then Spring's if asked for.
+    pub fn next(
+        &self,
+        headers: HeaderView<'_>,
+        failure: Option<(i64, &Error)>,
+        due: i64,
+        spring: bool,
+    ) -> Headers {
         let is_old = |name: &[u8]| {
             let names = RETRY_HEADERS.iter().chain(&SPRING_RETRY_HEADERS);
             names.into_iter().any(|old| old.as_bytes() == name)
         };
-        let mut next = Headers::with_capacity(headers.len() + 9);
+        // What says so on a first delivery is somebody else's.
+        let before = headers
+            .iter()
+            .filter(|(name, _)| self.attempt > 1 && *name == FAILURE.as_bytes());
+        let before: Vec<_> = before.filter_map(|(_, value)| value).collect();
+        let kept = before.len().min(MAX_FAILURES - 1);
+        let before = before.into_iter().rev().take(kept).rev();
+        let mut next = Headers::with_capacity(headers.len() + kept + 10);
         for (name, value) in headers.iter().filter(|(name, _)| !is_old(name)) {
             next.push(
                 Bytes::copy_from_slice(name),
@@ -154,6 +183,14 @@ impl Retried {
             put(FIRST_FAILED, first.to_string());
         }
         put(ATTEMPT, attempt.to_string());
+        for failure in before {
+            let failure = failure.get(..SHORT_LIMIT).unwrap_or(failure);
+            next.push(FAILURE, Some(Bytes::copy_from_slice(failure)));
+        }
+        if let Some((at, error)) = failure {
+            let failure = line(format_args!("{} {at} {error}", self.attempt), SHORT_LIMIT);
+            next.push(FAILURE, Some(Bytes::from(failure)));
+        }
         if spring {
             let mut put = |name: &'static str, bytes: &[u8]| {
                 next.push(name, Some(Bytes::copy_from_slice(bytes)));
@@ -234,7 +271,8 @@ mod tests {
         first.headers = own.view();
         let delivery = Retried::delivery(&first, 5_000);
         assert_eq!(delivery.attempt, 1);
-        let headers = delivery.next(first.headers, 9_000, true);
+        let away = Error::unavailable("the courier\nis away");
+        let headers = delivery.next(first.headers, Some((5_000, &away)), 9_000, true);
         let second = Retried::of(&again(&headers)).unwrap();
         let expected = Retried {
             topic: "orders".into(),
@@ -245,10 +283,15 @@ mod tests {
             attempt: 2,
         };
         assert_eq!(second, expected);
-        let headers = second.next(headers.view(), 20_000, true);
+        let headers = second.next(headers.view(), Some((9_100, &away)), 20_000, true);
         let third = Retried::of(&again(&headers)).unwrap();
         assert_eq!((third.attempt, third.first_failed), (3, Some(5_000)));
-        assert_eq!(headers.view().len(), 10);
+        assert_eq!(headers.view().len(), 12);
+        let failures = [
+            "1 5000 temporary unavailable: the courier is away",
+            "2 9100 temporary unavailable: the courier is away",
+        ];
+        assert_eq!(told(&headers), failures);
         let spring = headers.view().get_last("retry_topic-attempts").unwrap();
         assert_eq!(spring, Some(&[0, 0, 0, 3][..]));
         let due = headers.view().get_last("retry_topic-backoff-timestamp");
@@ -256,9 +299,35 @@ mod tests {
         assert_eq!(headers.view().get_last("trace"), Some(Some(&b"\xff"[..])));
     }
 
+    fn told(headers: &Headers) -> Vec<String> {
+        let failures = headers.iter().filter(|(name, _)| *name == FAILURE);
+        let text = |value: Option<&Bytes>| String::from_utf8_lossy(value.unwrap()).into_owned();
+        failures.map(|(_, value)| text(value)).collect()
+    }
+
+    #[test]
+    fn the_latest_failures_are_told_within_bounds_and_none_from_outside() {
+        let foreign: Headers = [(FAILURE.as_bytes(), Some(&b"9 of somebody"[..]))]
+            .into_iter()
+            .collect();
+        let mut delivery = Retried::first(&record("orders"), 1);
+        let long = Error::unavailable("x".repeat(10_000));
+        let mut headers = delivery.next(foreign.view(), Some((1, &long)), 2, false);
+        for attempt in 2..=40 {
+            delivery.attempt = attempt;
+            headers = delivery.next(headers.view(), Some((1, &long)), 2, false);
+        }
+        let told = told(&headers);
+        assert_eq!(told.len(), 16);
+        assert!(told[0].starts_with("25 1 temporary"), "{}", told[0]);
+        assert!(told[15].starts_with("40 1 temporary"), "{}", told[15]);
+        assert!(told.iter().all(|failure| failure.len() <= SHORT_LIMIT));
+    }
+
     #[test]
     fn headers_from_outside_are_not_believed_elsewhere_or_out_of_range() {
-        let headers = Retried::first(&record("orders"), 1).next(HeaderView::empty(), 2, false);
+        let first = Retried::first(&record("orders"), 1);
+        let headers = first.next(HeaderView::empty(), None, 2, false);
         let mut elsewhere = again(&headers);
         elsewhere.topic = "orders";
         assert_eq!(Retried::of(&elsewhere), None);

@@ -67,7 +67,7 @@ impl Retries {
             partition: None,
             key: failed.record.key.clone(),
             value: failed.record.value.clone(),
-            headers: delivery.next(own.view(), due, self.spring),
+            headers: delivery.next(own.view(), Some((now, &*failed.error)), due, self.spring),
             timestamp: None,
         };
         let Retried {

@@ -84,7 +84,7 @@ pub(super) fn restored(
     let millis = original.and_then(|original| original.timestamp.millis());
     if let (true, Some(first)) = (target.retry, original.and_then(|o| first(o, letter))) {
         let spring = original.is_some_and(|o| o.dialects.contains(&Dialect::Spring));
-        headers = first.next(headers.view(), now, spring);
+        headers = first.next(headers.view(), None, now, spring);
     }
     headers.push(REDRIVES, Some(count.to_string()));
     let number = original.and_then(|original| original.partition);

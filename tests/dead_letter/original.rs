@@ -125,7 +125,7 @@ fn a_retried_record_is_from_where_it_was_consumed_first() {
     again.topic = "orders.shop.retry".into();
     again.partition = 0;
     again.offset = 3;
-    again.headers = retried.next(first.headers.view(), NOW, true);
+    again.headers = retried.next(first.headers.view(), None, NOW, true);
     let letter = all_dialects().full(&failed(&again), NOW).unwrap();
     let original = original(&consumed(letter, "orders.dead-letter", 1));
     assert_eq!(

@@ -35,7 +35,8 @@ impl Hear for Known {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |index: usize| -> u64 { words[index].parse().expect("a number") };
         match words[0] {
-            "claimed" => self.in_flight += number(1),
+            // One batch at a time: one before it was given up.
+            "claimed" => self.in_flight = number(1),
             "finished" => self.in_flight = self.in_flight.saturating_sub(number(1)),
             _ => self.early = number(2),
         }

@@ -105,9 +105,7 @@ impl DelayStore for Telling {
     fn due(&self, claim: Claim) -> BoxFuture<'_, Result<Due>> {
         Box::pin(async move {
             let due = self.store.due(claim).await?;
-            if !due.items.is_empty() {
-                tell(format_args!("claimed {}", due.items.len()));
-            }
+            tell(format_args!("claimed {}", due.items.len()));
             if self.careless {
                 let leases = due.items.iter().map(|item| item.lease.clone());
                 self.store.complete(leases.collect()).await?;
