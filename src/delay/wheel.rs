@@ -177,6 +177,9 @@ impl<T> Wheel<T> {
             }
             match self.first_slot() {
                 Some((list, start)) if start <= now => {
+                    if self.few_are_ready(list, now) {
+                        continue;
+                    }
                     // What is skipped is empty: few marks need not go through every level.
                     self.elapsed = self.first_of_few(list).unwrap_or(start).min(now);
                     self.open(list);

@@ -67,6 +67,31 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Whether a slot has one chunk that is all due at `now`: then its marks are ready, in order,
+    /// without a way through the levels. Nothing was ready.
+    pub(super) fn few_are_ready(&mut self, list: usize, now: i64) -> bool {
+        let slot = self.slot(list);
+        if slot.head != slot.tail {
+            return false;
+        }
+        let Some(chunk) = self.chunks.get_mut(slot.head as usize) else {
+            return false;
+        };
+        let Some(marks) = chunk.marks.get_mut(..chunk.len as usize) else {
+            return false;
+        };
+        let last = marks.iter().map(|mark| mark.due).max();
+        let Some(last) = last.filter(|last| *last <= now) else {
+            return false;
+        };
+        // Stable: those of one millisecond stay in the order in which they went in.
+        marks.sort_by_key(|mark| mark.due);
+        self.elapsed = last;
+        self.detach(list);
+        self.set_ready(slot);
+        true
+    }
+
     /// Sorts every mark in as `elapsed` says, less those whose entry was removed.
     #[cold]
     pub(super) fn sort_anew(&mut self) {
