@@ -22,7 +22,8 @@ pub struct WorkerSettings {
     /// crash is no more.
     pub max_uncommitted: usize,
     /// How many bytes of keys and values may be taken and unfinished; the record that reaches it is
-    /// the last that is taken.
+    /// the last that is taken. As many of what handlers sent may be unwritten: nothing more is handled
+    /// then.
     pub max_bytes: usize,
     /// The most records taken from the source at once.
     pub batch: usize,

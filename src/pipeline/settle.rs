@@ -3,6 +3,7 @@
 use super::contain::panicked;
 use super::observe::{Count, TARGET};
 use super::source::{Destination, Effects, Event, Failed, Origin, PartitionSource, Written};
+use super::staging::bytes_of;
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
 use super::worker::Worker;
@@ -36,6 +37,14 @@ enum What<R> {
 }
 
 impl<R> What<R> {
+    /// What it keeps in memory besides the record.
+    fn bytes(&self) -> usize {
+        match self {
+            What::Outputs(outputs, _) => bytes_of(outputs),
+            What::Failed { .. } => 0,
+        }
+    }
+
     fn to(&self) -> Destination {
         match self {
             What::Outputs(..) => Destination::Output,
@@ -71,6 +80,7 @@ where
                     self.finish(offset, size);
                 } else {
                     let what = What::Outputs(outputs.into(), Box::new(job));
+                    self.output_bytes = self.output_bytes.saturating_add(what.bytes());
                     self.write(offset, Write { what, size });
                 }
                 return;
@@ -176,6 +186,9 @@ where
         let Some(write) = self.writes.remove(&offset) else {
             return;
         };
+        if !matches!(written, Written::Held(_)) {
+            self.output_bytes = self.output_bytes.saturating_sub(write.what.bytes());
+        }
         match written {
             Written::Acknowledged => {
                 self.tell_written(offset, &write.what);

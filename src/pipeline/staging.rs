@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// What a record counts besides its key, value and headers.
 const RECORD_BYTES: usize = 128;
 
+/// What the shares of all partitions come to: this part of the room, on top of it.
+const SHARES: usize = 8;
+
 /// How much may be staged, or go into one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagingRoom {
@@ -57,6 +60,9 @@ struct Partition {
     committed: Option<i64>,
     /// The offset that a transaction under way commits.
     taken: Option<i64>,
+    /// What its effects come to.
+    records: usize,
+    bytes: usize,
 }
 
 #[derive(Clone)]
@@ -73,9 +79,14 @@ impl fmt::Debug for Effect {
 
 impl Effect {
     fn new(records: Arc<[OutgoingRecord]>) -> Self {
-        let bytes = records.iter().map(size).sum();
+        let bytes = bytes_of(&records);
         Effect { records, bytes }
     }
+}
+
+/// What records take in memory, roughly.
+pub(super) fn bytes_of(records: &[OutgoingRecord]) -> usize {
+    records.iter().map(size).sum()
 }
 
 fn size(record: &OutgoingRecord) -> usize {
@@ -166,10 +177,8 @@ impl<P: Ord + Clone> Staging<P> {
     /// again.
     pub fn drop_partition(&mut self, partition: &P) {
         if let Some(dropped) = self.partitions.remove(partition) {
-            dropped
-                .effects
-                .values()
-                .for_each(|effect| self.free(effect));
+            self.records = self.records.saturating_sub(dropped.records);
+            self.bytes = self.bytes.saturating_sub(dropped.bytes);
         }
     }
 
@@ -178,15 +187,29 @@ impl<P: Ord + Clone> Staging<P> {
         self.partitions.contains_key(partition)
     }
 
-    /// Whether another effect may be staged.
-    pub fn has_room(&self) -> bool {
-        self.records < self.room.records.max(1) && self.bytes < self.room.bytes.max(1)
+    /// Whether another effect of a partition may be staged: while the room is not full, and within its
+    /// own share even then, so that one whose effects cannot be written does not hold the others. All
+    /// that is staged stays below nine eighths of the room, and one effect a partition.
+    pub fn has_room(&self, partition: &P) -> bool {
+        let Some(owned) = self.partitions.get(partition) else {
+            return false;
+        };
+        let share = |room: usize| room / SHARES / self.partitions.len().max(1);
+        let StagingRoom { records, bytes } = self.room;
+        let anybody = self.records < records.max(1) && self.bytes < bytes.max(1);
+        anybody || (owned.records < share(records) && owned.bytes < share(bytes))
+    }
+
+    /// Whether nothing is staged for a lower offset of its partition.
+    pub fn is_first(&self, partition: &P, offset: i64) -> bool {
+        let owned = self.partitions.get(partition);
+        owned.is_none_or(|owned| owned.effects.range(..offset).next().is_none())
     }
 
     /// Stages what is to be written for the record at `offset`; staged again, the later counts.
     ///
-    /// `must`: the mark waits for this record, so it is admitted without room. Otherwise those that
-    /// are staged beyond the mark could fill the room for ever.
+    /// `must`: the mark waits for this record, and for no other transaction, so it is admitted without
+    /// room. Otherwise those that are staged beyond the mark could fill the room for ever.
     pub fn stage(
         &mut self,
         partition: &P,
@@ -194,7 +217,7 @@ impl<P: Ord + Clone> Staging<P> {
         records: &Arc<[OutgoingRecord]>,
         must: bool,
     ) -> Staged {
-        let has_room = self.has_room();
+        let has_room = self.has_room(partition);
         let Some(owned) = self.partitions.get_mut(partition) else {
             return Staged::Ended;
         };
@@ -210,7 +233,7 @@ impl<P: Ord + Clone> Staging<P> {
             Entry::Occupied(mut place) => Some(place.insert(Effect::new(Arc::clone(records)))),
         };
         if let Some(replaced) = &replaced {
-            self.free(replaced);
+            self.free(partition, replaced);
         }
         self.count(partition, offset);
         Staged::Done
@@ -238,22 +261,33 @@ impl<P: Ord + Clone> Staging<P> {
         };
         *place = record;
         let replaced = std::mem::replace(effect, Effect::new(records.into()));
-        self.free(&replaced);
+        self.free(partition, &replaced);
         self.count(partition, offset);
         true
     }
 
     fn count(&mut self, partition: &P, offset: i64) {
-        let owned = self.partitions.get(partition);
-        if let Some(effect) = owned.and_then(|owned| owned.effects.get(&offset)) {
-            self.records = self.records.saturating_add(effect.records.len());
-            self.bytes = self.bytes.saturating_add(effect.bytes);
-        }
+        let Some(owned) = self.partitions.get_mut(partition) else {
+            return;
+        };
+        let Some(effect) = owned.effects.get(&offset) else {
+            return;
+        };
+        let (records, bytes) = (effect.records.len(), effect.bytes);
+        owned.records = owned.records.saturating_add(records);
+        owned.bytes = owned.bytes.saturating_add(bytes);
+        self.records = self.records.saturating_add(records);
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    fn free(&mut self, effect: &Effect) {
-        self.records = self.records.saturating_sub(effect.records.len());
-        self.bytes = self.bytes.saturating_sub(effect.bytes);
+    fn free(&mut self, partition: &P, effect: &Effect) {
+        let (records, bytes) = (effect.records.len(), effect.bytes);
+        if let Some(owned) = self.partitions.get_mut(partition) {
+            owned.records = owned.records.saturating_sub(records);
+            owned.bytes = owned.bytes.saturating_sub(bytes);
+        }
+        self.records = self.records.saturating_sub(records);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     /// What is ready: of each partition that is ours everything below its mark, where that has moved
@@ -323,7 +357,9 @@ impl<P: Ord + Clone> Staging<P> {
                 .iter()
                 .filter_map(|(offset, _)| owned.effects.remove(offset))
                 .collect();
-            written.iter().for_each(|effect| self.free(effect));
+            for effect in &written {
+                self.free(&part.partition, effect);
+            }
         }
     }
 

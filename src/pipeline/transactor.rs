@@ -143,7 +143,8 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
     }
 
     /// Stages what is to be written for the record at `offset`: Acknowledged once it is, for the
-    /// offset is committed with it. Waits for room, but never a record that the mark waits for.
+    /// offset is committed with it. Waits for room, but never a record that the mark waits for and
+    /// nothing is staged before.
     pub(super) fn stage(
         &self,
         partition: &P,
@@ -186,7 +187,8 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         let Some(owned) = owned.get_mut(partition) else {
             return Some(ended());
         };
-        let must = owned.mark.waits_for(offset);
+        // What is staged before it is ready, and makes room when it is committed.
+        let must = owned.mark.waits_for(offset) && staging.is_first(partition, offset);
         match staging.stage(partition, offset, records, must) {
             Staged::Full => None,
             Staged::Ended => Some(ended()),

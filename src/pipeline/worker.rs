@@ -53,6 +53,8 @@ pub struct Worker<S: PartitionSource, W, E> {
     /// Records being handled, here or in `running`.
     pub(super) in_flight: usize,
     pub(super) bytes: usize,
+    /// What handlers sent and is not written.
+    pub(super) output_bytes: usize,
     pub(super) taken: Vec<S::Record>,
     pub(super) source_over: bool,
     pub(super) probing: Option<i64>,
@@ -109,6 +111,7 @@ where
         running: JoinSet::new(),
         in_flight: 0,
         bytes: 0,
+        output_bytes: 0,
         taken: Vec::new(),
         source_over: false,
         probing: None,
@@ -277,7 +280,7 @@ where
         let gated = !self.gated.is_empty() && self.offsets.oldest().is_some_and(waits);
         self.gauge.show(&Shown {
             in_flight: self.in_flight + self.writes.len(),
-            bytes: self.bytes,
+            bytes: self.bytes.saturating_add(self.output_bytes),
             uncommitted: self.offsets.uncommitted(),
             gated,
             paused: self.state.paused(),
@@ -286,7 +289,10 @@ where
     }
 
     pub(super) fn may_start(&self) -> bool {
-        self.ending.is_none() && !self.user_paused && self.state.paused().is_none()
+        self.ending.is_none()
+            && !self.user_paused
+            && self.state.paused().is_none()
+            && self.output_bytes < self.settings.max_bytes.max(1)
     }
 
     /// Does what was ordered since the last look.

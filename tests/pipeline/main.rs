@@ -7,6 +7,7 @@ mod gates;
 mod handlers;
 mod observed;
 mod orders;
+mod outputs;
 mod pauses;
 mod state;
 mod support;

@@ -8,11 +8,12 @@ use kafka_chain::pipeline::{
     PartitionSource, ReadWith, Room, Single, Taken, TopicPartition, Work, WorkerControl,
     WorkerParts, WorkerSettings, Written, read_with, worker,
 };
-use kafka_chain::{BoxFuture, Error, OwnedRecord, Record, Result};
+use kafka_chain::{BoxFuture, Error, OutgoingRecord, OwnedRecord, Record, Result};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -130,6 +131,8 @@ type Answering = dyn Fn(&Failed) -> BoxFuture<'static, Written> + Send + Sync;
 /// Takes dead letters, and notes what it is told.
 pub(crate) struct Desk {
     answer: Box<Answering>,
+    /// One permit for each record of which outputs are written.
+    pub(crate) outputs: Arc<Semaphore>,
     hook: Duration,
     seen: Mutex<Seen>,
 }
@@ -152,6 +155,7 @@ impl Desk {
     ) -> Self {
         Desk {
             answer: Box::new(answer),
+            outputs: Arc::new(Semaphore::new(0)),
             hook: Duration::ZERO,
             seen: Mutex::default(),
         }
@@ -184,6 +188,14 @@ impl Effects for Desk {
     fn dead_letter(&self, failed: &Failed) -> BoxFuture<'static, Written> {
         self.seen.lock().unwrap().dead_letters.push(failed.clone());
         (self.answer)(failed)
+    }
+
+    fn outputs(&self, _: i64, _: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
+        let permits = Arc::clone(&self.outputs);
+        Box::pin(async move {
+            permits.acquire().await.unwrap().forget();
+            Written::Acknowledged
+        })
     }
 
     fn assigned(&self) -> BoxFuture<'static, Result<()>> {

@@ -55,7 +55,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new(
         "max.in.flight.bytes",
         "bytes",
-        "How many bytes of a partition may be taken and unfinished.",
+        "How many bytes of a partition may be taken and unfinished; and as many of what handlers sent, unwritten.",
     )
     .or("16777216"),
     KeySpec::new(

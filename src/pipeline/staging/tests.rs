@@ -108,7 +108,26 @@ fn without_room_only_what_the_mark_waits_for_is_admitted() {
     assert_eq!(staging.len(), 3);
     let batch = staging.take([((0, 1), 10)], ALL);
     staging.committed(&batch);
-    assert!(staging.has_room() && staging.bytes == 0);
+    assert!(staging.has_room(&(0, 1)) && staging.bytes == 0);
+}
+
+#[test]
+fn a_partition_that_fills_the_room_leaves_the_others_their_share() {
+    let mut staging = staging(StagingRoom {
+        records: 48,
+        bytes: usize::MAX,
+    });
+    staging.add_partition((1, 1));
+    staging.add_partition((2, 1));
+    let mut fill = |partition: u8| {
+        let mut offsets = 0..1_000_i64;
+        let mut stage = |offset| {
+            let effect = effect(partition, offset, 1);
+            staging.stage(&(partition, 1), offset, &effect, false) == Staged::Done
+        };
+        offsets.find(|offset| !stage(*offset))
+    };
+    assert_eq!([fill(0), fill(1), fill(2)], [Some(48), Some(2), Some(2)]);
 }
 
 #[test]

@@ -232,6 +232,43 @@ async fn a_full_room_makes_others_wait_but_not_the_one_that_all_wait_for() {
     assert_eq!(rig.fake.broker().output.len(), 5);
 }
 
+/// One record after the other, each the one that the mark waits for: it is bounded all the same while
+/// nothing can be written, and the other partition goes on.
+#[tokio::test(start_paused = true)]
+async fn in_order_a_partition_that_cannot_be_written_stages_within_the_room() {
+    let mut rig = Rig::new(16);
+    rig.fake.broker().bad = Some(("0@0.", WriteFailure::UnknownTopic));
+    let marks = [rig.assign((0, 1)), rig.assign((1, 1))];
+    let mut waiting = None;
+    for offset in 0..100 {
+        marks[0].set_oldest(Some(offset));
+        let staged = (rig.transactor).stage(&(0, 1), offset, effect((0, 1), offset), None);
+        let mut staged = tokio::spawn(staged);
+        if timeout(TICK * 5, &mut staged).await.is_err() {
+            waiting = Some((offset, staged));
+            break;
+        }
+        marks[0].raise(offset + 1);
+    }
+    let (stuck, staged) = waiting.expect("all were staged");
+    assert_eq!(stuck, 16);
+    for offset in 0..100 {
+        marks[1].set_oldest(Some(offset));
+        rig.stage((1, 1), offset).await;
+        marks[1].raise(offset + 1);
+    }
+    assert!(rig.transactor.flush(&[(1, 1)], PATIENCE).await);
+    assert!(!staged.is_finished());
+    rig.fake.broker().bad = None;
+    let written = timeout(PATIENCE, staged).await.unwrap().unwrap();
+    assert!(matches!(written, Written::Acknowledged), "{written:?}");
+    marks[0].raise(17);
+    assert!(rig.transactor.flush(&[(0, 1)], PATIENCE).await);
+    let broker = rig.fake.broker();
+    let of_0 = broker.output.iter().filter(|text| text.starts_with("0@"));
+    assert_eq!(of_0.count(), 17);
+}
+
 /// FC-069.
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_is_forgotten_writes_nothing_any_more() {
