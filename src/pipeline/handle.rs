@@ -73,6 +73,13 @@ impl PipelineHandle {
         let _ = wishes.wait_for(|wish| wish.stop != Stop::No).await;
     }
 
+    /// Done when it is told to stop at once.
+    pub(super) async fn stopping_now(&self) {
+        let mut wishes = self.watch();
+        // Its sender is ours too.
+        let _ = wishes.wait_for(|wish| wish.stop == Stop::Now).await;
+    }
+
     /// How the pipeline is: for an operator, and for whoever asks whether it lives and is ready.
     pub fn health(&self) -> Health {
         self.0.watch.health(self.is_stopping(), Instant::now())

@@ -17,15 +17,18 @@ use crate::transport::kafka::{
     Commit, CommitResults, GroupConsumer, GroupEvent, GroupHandle, KafkaRecord, OwnedPartition,
 };
 use partitions::{GivingBack, Owned};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// How long leaving the group may take after everything else is done.
+/// How long the last commits may take after everything else is done, and leaving the group after that.
 const LEAVE: Duration = Duration::from_secs(10);
+
+/// How long aborted workers are waited for.
+const BREAK_OFF: Duration = Duration::from_secs(1);
 
 /// The end, once it is in sight.
 struct Stopping {
@@ -170,15 +173,20 @@ impl<W: Work<KafkaRecord>> Running<W> {
         }
     }
 
-    fn look(&mut self) {
-        self.pause_fetching(Instant::now());
-        let due = match &self.exactly_once {
+    /// The partitions of which something finished waits to be committed.
+    fn due(&self) -> HashSet<TopicPartition> {
+        match &self.exactly_once {
             Some(exactly_once) => exactly_once.due().iter().map(place).collect(),
             None => {
                 let marks = self.ledger.due().into_iter();
                 marks.map(|mark| mark.partition).collect()
             }
-        };
+        }
+    }
+
+    fn look(&mut self) {
+        self.pause_fetching(Instant::now());
+        let due = self.due();
         self.observation.look(&due, self.users.is_stopping());
     }
 
@@ -268,39 +276,58 @@ impl<W: Work<KafkaRecord>> Running<W> {
         }
     }
 
-    /// The last commit, and out.
+    /// The last commit, and out; at once when told so meanwhile.
     async fn leave(mut self) -> Result<Summary> {
-        // Rebalances that wait for their last commit first.
-        while let Some(done) = self.commits.join_next().await {
-            self.committed(done);
-        }
+        let error = self.stopping.take().and_then(|stopping| stopping.error);
+        let users = self.users.clone();
+        let mut at_once = self.summary;
+        at_once.uncommitted += self.due().len();
+        let summary = tokio::select! {
+            summary = self.part() => summary,
+            () = users.stopping_now() => at_once,
+        };
+        error.map_or(Ok(summary), Err)
+    }
+
+    /// The last commit, and out, each within a limit.
+    async fn part(mut self) -> Summary {
         let last = match self.exactly_once.take() {
             Some(exactly_once) => {
                 self.summary.uncommitted = exactly_once.finish(LEAVE).await;
                 Vec::new()
             }
-            None => self.ledger.due().iter().map(commit).collect(),
+            None => {
+                // Rebalances that wait for their last commit first.
+                let earlier = async {
+                    while let Some(done) = self.commits.join_next().await {
+                        self.committed(done);
+                    }
+                };
+                // What they leave open is committed below, or comes again.
+                let _ = timeout(LEAVE, earlier).await;
+                self.ledger.due().iter().map(commit).collect()
+            }
         };
-        let error = self.stopping.take().and_then(|stopping| stopping.error);
         let results = self.group.close(last, LEAVE).await;
         let observer = &self.observer;
         for error in results.iter().filter_map(|result| result.as_ref().err()) {
             observer.event(&PipelineEvent::CommitFailed(error));
         }
         self.summary.uncommitted += results.iter().filter(|result| result.is_err()).count();
-        match error {
-            Some(error) => Err(error),
-            None => Ok(self.summary),
-        }
+        self.summary
     }
 
     /// Out, whatever is under way.
     async fn break_off(mut self) -> Result<Summary> {
+        self.summary.uncommitted += self.due().len();
+        let in_flight = |owned: &Owned| owned.gauge.shown().in_flight;
+        self.summary.abandoned += self.owned.values().map(in_flight).sum::<usize>();
         self.workers.abort_all();
         self.commits.abort_all();
-        while self.workers.join_next().await.is_some() {
-            self.summary.abandoned += 1;
-        }
-        Ok(self.summary)
+        // A handler that blocks its thread cannot be ended.
+        let gone = async { while self.workers.join_next().await.is_some() {} };
+        let _ = timeout(BREAK_OFF, gone).await;
+        let error = self.stopping.take().and_then(|stopping| stopping.error);
+        error.map_or(Ok(self.summary), Err)
     }
 }

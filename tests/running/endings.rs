@@ -1,6 +1,6 @@
 //! How a pipeline ends.
 
-use super::support::{Rig, Seen, Started, builder, until, values};
+use super::support::{PARTITIONS, Rig, Seen, Started, builder, until, values};
 use kafka_chain::pipeline::{HandlerContext, handle_with};
 use kafka_chain::{Error, ErrorKind};
 use std::sync::Arc;
@@ -128,5 +128,54 @@ async fn a_users_pause_holds_a_partition_until_it_is_resumed() {
     assert_eq!(seen.all().len(), 6);
     started.handle.resume("orders", 1);
     seen.wait_for(9).await;
+    started.stop().await;
+}
+
+/// The broker answers no commit any more; the first wish to stop would wait for it, for a while.
+#[tokio::test]
+async fn a_second_wish_to_stop_ends_at_once_while_a_broker_does_not_answer() {
+    let rig = Rig::new(&["orders", "orders.dead-letter"]);
+    let configuration = rig.configuration("commit.interval.ms=3600000");
+    let seen = Seen::default();
+    let by_handler = seen.clone();
+    let pipeline = builder(&configuration)
+        .values::<String>()
+        .unwrap()
+        .handler(handle_with(move |order: String, _: &HandlerContext<'_>| {
+            by_handler.push(order);
+            async { Ok::<(), Error>(()) }
+        }))
+        .unwrap();
+    let started = Started::of(pipeline);
+    rig.produce("orders", &values(0..PARTITIONS as usize)).await;
+    seen.wait_for(PARTITIONS as usize).await;
+    rig.broker.slow_down(1, Duration::from_secs(3_600)).unwrap();
+    started.handle.stop();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!started.has_ended(), "the last commit is waited for");
+    started.handle.stop_now();
+    let summary = started.ended_within(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(summary.uncommitted, PARTITIONS as usize);
+}
+
+/// Nor is a single wish waited for without a limit.
+#[tokio::test]
+async fn a_stop_ends_though_a_broker_does_not_answer() {
+    let rig = Rig::new(&["orders", "orders.dead-letter"]);
+    let configuration = rig.configuration("");
+    let seen = Seen::default();
+    let by_handler = seen.clone();
+    let pipeline = builder(&configuration)
+        .values::<String>()
+        .unwrap()
+        .handler(handle_with(move |order: String, _: &HandlerContext<'_>| {
+            by_handler.push(order);
+            async { Ok::<(), Error>(()) }
+        }))
+        .unwrap();
+    let started = Started::of(pipeline);
+    rig.produce("orders", &values(0..PARTITIONS as usize)).await;
+    seen.wait_for(PARTITIONS as usize).await;
+    rig.broker.slow_down(1, Duration::from_secs(3_600)).unwrap();
     started.stop().await;
 }

@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) const PARTITIONS: i32 = 3;
 
 pub(crate) struct Rig {
-    broker: EmbeddedBroker,
+    pub(crate) broker: EmbeddedBroker,
     pub(crate) sink: KafkaSink,
 }
 
@@ -118,8 +118,16 @@ impl Started {
         }
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     pub(crate) async fn ended(self) -> Result<Summary> {
-        tokio::time::timeout(PATIENCE, self.task)
+        self.ended_within(PATIENCE).await
+    }
+
+    pub(crate) async fn ended_within(self, limit: Duration) -> Result<Summary> {
+        tokio::time::timeout(limit, self.task)
             .await
             .expect("the pipeline did not end")
             .unwrap()

@@ -32,7 +32,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Owned {
     partition: OwnedPartition,
     pub(super) control: WorkerControl,
-    gauge: PartitionGauge,
+    pub(super) gauge: PartitionGauge,
     /// Since when it takes nothing, by its own or its user's pause.
     idle_since: Option<Instant>,
     /// Whether librdkafka pauses it, too.

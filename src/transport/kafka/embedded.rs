@@ -4,6 +4,7 @@ use super::errors;
 use super::ffi::MockCluster;
 use crate::error::Result;
 use std::fmt;
+use std::time::Duration;
 
 /// librdkafka's mock cluster as a broker in this process: nothing to install, ready in
 /// milliseconds, listening on 127.0.0.1 only, gone when dropped.
@@ -60,6 +61,17 @@ impl EmbeddedBroker {
     /// When there is no such broker.
     pub fn bring_up(&self, broker: i32) -> Result<()> {
         self.set(broker, true)
+    }
+
+    /// Makes the broker of this id answer each request this much later (whole milliseconds).
+    ///
+    /// # Errors
+    /// When there is no such broker.
+    pub fn slow_down(&self, broker: i32, round_trip: Duration) -> Result<()> {
+        let millis = i32::try_from(round_trip.as_millis()).unwrap_or(i32::MAX);
+        self.cluster
+            .set_round_trip(broker, millis)
+            .map_err(|code| errors::error(&format!("could not slow broker {broker} down"), code))
     }
 
     fn set(&self, broker: i32, up: bool) -> Result<()> {

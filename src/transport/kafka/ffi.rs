@@ -310,6 +310,12 @@ impl MockCluster {
             }
         })
     }
+
+    /// Has a broker answer each request this much later.
+    pub(super) fn set_round_trip(&self, id: i32, millis: i32) -> Result<(), RDKafkaErrorCode> {
+        // SAFETY: the cluster is alive; an unknown id is answered with an error.
+        checked(unsafe { sys::rd_kafka_mock_broker_set_rtt(self.cluster.as_ptr(), id, millis) })
+    }
 }
 
 fn checked(code: sys::rd_kafka_resp_err_t) -> Result<(), RDKafkaErrorCode> {
