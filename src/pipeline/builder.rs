@@ -184,7 +184,7 @@ impl<'c, R> PipelineBuilder<'c, R> {
 
     /// Tells `observer` what happens; several are told in turn.
     pub fn observer(mut self, observer: impl PipelineObserver) -> Self {
-        self.observers.0.push(Box::new(observer));
+        self.observers.all.push(Box::new(observer));
         self
     }
 

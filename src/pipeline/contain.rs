@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
+use tokio::task::JoinError;
 use tokio::time::{Sleep, sleep};
 
 /// The result of `future`; a panic of its polls or of its drop is an error.
@@ -35,6 +36,19 @@ pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Error {
         std::mem::forget(again);
     }
     Error::new(ErrorKind::Panic, Status::Temporary, "it panicked")
+}
+
+/// That a task of ours is gone, and nothing of the text of its panic.
+#[cold]
+pub(super) fn gone(what: &str, cause: JoinError) -> Error {
+    let end = match cause.try_into_panic() {
+        Ok(panic) => {
+            drop(panicked(panic));
+            "it panicked"
+        }
+        Err(_) => "it was cancelled",
+    };
+    Error::config(format!("{what} is gone: {end}"))
 }
 
 /// The output of `future`, or an error when it takes longer than `limit`. A future that is ready at

@@ -1,5 +1,6 @@
 //! From the first attempt to the last: bounded retries of the handler.
 
+use super::contain::panicked;
 use super::control::WorkerOrders;
 use super::observe::{Count, PartitionGauge, TARGET};
 use super::source::{Origin, SourceRecord};
@@ -9,6 +10,7 @@ use crate::error::Error;
 use crate::status::Status;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,9 +113,12 @@ pub(super) async fn drive<R: SourceRecord, W: Work<R>>(
         }
         let failing_since = *failing.get_or_insert_with(Instant::now);
         // A single call is no retry that gave up, unless it is to count as one.
-        let Some(wait) = attempts.wait(made, &mut chance) else {
+        let waiting = AssertUnwindSafe(|| attempts.wait(made, &mut chance));
+        let waiting = catch_unwind(waiting).map_err(|panic| drop(panicked(panic)));
+        let Ok(Some(wait)) = waiting else {
             for job in jobs.iter_mut().filter(|job| to_be_retried(job)) {
                 close(job, |error| match made {
+                    _ if waiting.is_err() => Error::config("the backoff of the handler panicked"),
                     1 if !attempts.gives_up => error,
                     _ => error.with_status(Status::Exhausted),
                 });

@@ -2,17 +2,13 @@
 
 use super::observe::Count;
 use super::queue::Order;
-use super::source::{Effects, Event, PartitionSource, Room, SourceRecord, Taken, Written};
+use super::source::{Effects, Event, PartitionSource, Room, SourceRecord, Taken, Written, weight};
 use super::work::{Job, Work};
 use super::worker::Worker;
-use crate::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use tokio::task::JoinError;
-
-/// What a record counts besides its key and value.
-const RECORD_BYTES: usize = 128;
 
 /// What a worker waits for.
 pub(super) enum Happened<R> {
@@ -109,7 +105,7 @@ where
             // Both are contained, so this is a mistake of ours: better to stop than to go silent.
             Happened::Ran(Err(gone)) | Happened::Wrote(Err(gone)) => {
                 self.expired = true;
-                self.stop(Error::config("a task of the worker is gone").with_source(gone));
+                self.stop(super::contain::gone("a task of the worker", gone));
             }
             Happened::Took(Taken::Records) => self.queue_taken(),
             Happened::Took(Taken::Position(position)) => {
@@ -141,8 +137,7 @@ where
         for held in std::mem::take(&mut self.taken) {
             let record = held.record();
             let (offset, lane) = (record.offset, self.queue.lane(record.key));
-            let bytes = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-            let size = bytes(record.key) + bytes(record.value) + RECORD_BYTES;
+            let size = weight(&record);
             if self.offsets.take(offset) {
                 taken += 1;
                 self.bytes = self.bytes.saturating_add(size);

@@ -1,6 +1,6 @@
 //! A partition of a consumer group as a worker's source.
 
-use super::source::{PartitionSource, Room, SourceRecord, Taken};
+use super::source::{PartitionSource, Room, SourceRecord, Taken, weight};
 use crate::record::Record;
 use crate::transport::kafka::{KafkaRecord, PartitionReader, ReadTo};
 use std::collections::VecDeque;
@@ -13,6 +13,10 @@ impl SourceRecord for KafkaRecord {
     #[inline]
     fn record(&self) -> Record<'_> {
         KafkaRecord::record(self)
+    }
+
+    fn has_readable_headers(&self) -> bool {
+        KafkaRecord::has_readable_headers(self)
     }
 }
 
@@ -43,9 +47,7 @@ impl KafkaPartition {
             let Some(next) = self.ahead.pop_front() else {
                 break;
             };
-            let size = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-            let record = next.record();
-            bytes = bytes.saturating_add(size(record.key) + size(record.value));
+            bytes = bytes.saturating_add(weight(&next.record()));
             records += 1;
             into.push(next);
         }

@@ -1,9 +1,13 @@
 //! What a pipeline tells.
 
+use super::contain::panicked;
+use super::observe::TARGET;
 use super::source::Event;
 use super::topics::{OwnTopic, TopicProblem};
 use crate::error::Error;
 use crate::transport::kafka::{CommitError, NewTopic, OwnedPartition};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What happens in a pipeline. Nothing of it needs an answer.
@@ -94,12 +98,23 @@ impl<F: Fn(&PipelineEvent<'_>) + Send + Sync + 'static> PipelineObserver for F {
     }
 }
 
-/// Several, in turn.
+/// Several, in turn. A panic of one ends nothing.
 #[derive(Default)]
-pub(super) struct Observers(pub(super) Vec<Box<dyn PipelineObserver>>);
+pub(super) struct Observers {
+    pub(super) all: Vec<Box<dyn PipelineObserver>>,
+    panicked: AtomicBool,
+}
 
 impl PipelineObserver for Observers {
     fn event(&self, event: &PipelineEvent<'_>) {
-        self.0.iter().for_each(|observer| observer.event(event));
+        for observer in &self.all {
+            let told = catch_unwind(AssertUnwindSafe(|| observer.event(event)));
+            if let Err(panic) = told {
+                drop(panicked(panic));
+                if !self.panicked.swap(true, Ordering::Relaxed) {
+                    tracing::error!(target: TARGET, "an observer of the pipeline panics");
+                }
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ pub struct WorkerSettings {
     /// How many records may lie at or beyond the mark (`max.uncommitted`): what comes again after a
     /// crash is no more.
     pub max_uncommitted: usize,
-    /// How many bytes of keys and values may be taken and unfinished; the record that reaches it is
+    /// How many bytes of keys, values and headers may be taken and unfinished; the record that reaches it is
     /// the last that is taken. As many of what handlers sent may be unwritten: nothing more is handled
     /// then.
     pub max_bytes: usize,

@@ -100,7 +100,17 @@ where
             Some(_) => Retried::of(&job.record()).map_or(1, |retried| retried.attempt),
             None => job.attempts,
         };
-        let judged = judge(&error, deliveries, &self.settings.policy);
+        let policy = &self.settings.policy;
+        let judging = AssertUnwindSafe(|| judge(&error, deliveries, policy));
+        let judged = match catch_unwind(judging) {
+            Ok(judged) => judged,
+            Err(panic) => {
+                drop(panicked(panic));
+                return self.stop(Error::config(
+                    "the matcher of ignore or the backoff of retries panicked",
+                ));
+            }
+        };
         let verdict = self.state.failed(offset, judged, error.status());
         let failed = Failed {
             record: job.copied(),

@@ -17,12 +17,28 @@ use std::time::Duration;
 pub trait SourceRecord: Send + Sync + 'static {
     /// The record.
     fn record(&self) -> Record<'_>;
+
+    /// Whether its headers could be read; if not, it shows none.
+    fn has_readable_headers(&self) -> bool {
+        true
+    }
 }
 
 impl SourceRecord for OwnedRecord {
     fn record(&self) -> Record<'_> {
         self.as_record()
     }
+}
+
+/// What a record counts besides its key, value and headers.
+const RECORD_BYTES: usize = 128;
+
+/// What a record takes in memory, roughly.
+pub(super) fn weight(record: &Record<'_>) -> usize {
+    let bytes = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+    let headers = record.headers.iter();
+    let headers = headers.map(|(name, value)| name.len() + bytes(value) + RECORD_BYTES / 2);
+    RECORD_BYTES + bytes(record.key) + bytes(record.value) + headers.sum::<usize>()
 }
 
 /// How much a worker takes at once.

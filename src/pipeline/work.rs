@@ -20,6 +20,8 @@ pub struct Job<R> {
     /// The lane whose order it keeps, in key order.
     pub(super) lane: Option<u64>,
     pub(super) attempts: u32,
+    /// Its headers cannot be read.
+    damaged: bool,
     body: Body<R>,
     pub(super) outcome: Attempted,
 }
@@ -56,6 +58,7 @@ impl<R: SourceRecord> Job<R> {
             size,
             lane,
             attempts: 0,
+            damaged: !record.has_readable_headers(),
             body: Body::Held(record),
             outcome: Attempted::Open,
         }
@@ -76,6 +79,16 @@ impl<R: SourceRecord> Job<R> {
         };
         self.body = Body::Copied(Arc::clone(&copy));
         copy
+    }
+
+    /// A record with other headers than it was written with is nothing to hand to anybody.
+    fn readable(&self) -> std::result::Result<(), Unfinished> {
+        match self.damaged {
+            true => Err(Unfinished::Declined(Error::malformed(
+                "the headers cannot be read: they are damaged, or too many",
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn close(&mut self, attempted: Handled) {
@@ -201,10 +214,13 @@ where
             if !matches!(job.outcome, Attempted::Open) {
                 continue;
             }
-            let attempted = {
-                let record = job.record();
-                let once = self.once(&record, job.attempts.saturating_add(1));
-                contained(async { Ok(once.await) }).await
+            let attempted = match job.readable() {
+                Err(damaged) => Ok(Err(damaged)),
+                Ok(()) => {
+                    let record = job.record();
+                    let once = self.once(&record, job.attempts.saturating_add(1));
+                    contained(async { Ok(once.await) }).await
+                }
             };
             job.close(attempted.unwrap_or_else(|panic| Err(Unfinished::Unhandled(panic))));
         }
@@ -260,6 +276,11 @@ where
 
     async fn attempt(&self, jobs: &mut [Job<R>]) {
         let mut closing = Vec::with_capacity(jobs.len());
+        for job in &mut *jobs {
+            if let (Attempted::Open, Err(damaged)) = (&job.outcome, job.readable()) {
+                job.close(Err(damaged));
+            }
+        }
         {
             let open: Vec<(usize, u32, Record<'_>)> = jobs
                 .iter()
@@ -291,8 +312,14 @@ where
                     })
                     .collect();
                 let since = self.timing.start();
-                let handle = self.handler.handle(values, &contexts);
-                let results = contained(within(self.timeout, handle)).await;
+                let results = contained(async {
+                    let handle = self.handler.handle(values, &contexts);
+                    let results = within(self.timeout, handle).await?.into_iter();
+                    Ok(results
+                        .map(|result| result.map_err(HandlerError::into_error))
+                        .collect())
+                });
+                let results: Result<Vec<Result<()>>> = results.await;
                 self.timing.handler(since);
                 let results = per_item(results, given.len()).into_iter().zip(outputs);
                 closing.extend(given.iter().zip(results).map(
@@ -311,8 +338,8 @@ where
 }
 
 /// One result an item, whatever the handler answered.
-fn per_item<E: HandlerError>(
-    results: Result<Vec<std::result::Result<(), E>>>,
+fn per_item(
+    results: Result<Vec<Result<()>>>,
     count: usize,
 ) -> Vec<std::result::Result<(), Unfinished>> {
     let all = |error: &dyn Fn() -> Error| {
@@ -322,7 +349,7 @@ fn per_item<E: HandlerError>(
     match results {
         Ok(results) if results.len() == count => results
             .into_iter()
-            .map(|result| result.map_err(|error| Unfinished::Unhandled(error.into_error())))
+            .map(|result| result.map_err(Unfinished::Unhandled))
             .collect(),
         Ok(results) => all(&|| {
             Error::config(format!(

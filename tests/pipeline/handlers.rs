@@ -1,12 +1,15 @@
 //! Kinds of handlers: of outcomes, of batches, and those that block.
 
 use crate::support::{Desk, Log, Rig, Script, json, millis, record, secs, settings};
+use kafka_chain::backoff::{Backoff, SharedBackoff};
 use kafka_chain::codecs;
 use kafka_chain::decorators::ExceptionHandling;
+use kafka_chain::matcher::{Matcher, SharedMatcher};
 use kafka_chain::pipeline::observe::PartitionGauge;
 use kafka_chain::pipeline::{
-    Batch, BatchHandler, Ended, HandlerContext, Ledger, Order, Single, SyncPool, WorkerParts,
-    WorkerSettings, blocking, nullable_values, outcomes, values, worker,
+    Attempts, Batch, BatchHandler, Ended, HandlerContext, HandlerError, Ledger, Order, Policy,
+    Single, SyncPool, WorkerParts, WorkerSettings, blocking, nullable_values, outcomes, values,
+    worker,
 };
 use kafka_chain::{Error, ErrorKind, OwnedRecord, Result};
 use std::sync::mpsc::{Receiver, channel};
@@ -117,6 +120,92 @@ impl BatchHandler<serde_json::Value> for Short {
         _: &[HandlerContext<'_>],
     ) -> Vec<Result<()>> {
         values.into_iter().skip(1).map(|_| Ok(())).collect()
+    }
+}
+
+/// An error whose conversion panics.
+struct Broken;
+
+impl HandlerError for Broken {
+    fn into_error(self) -> Error {
+        panic!("card-4111")
+    }
+}
+
+/// Panics before its future is there, or makes an error that does.
+struct Panicking(bool);
+
+impl BatchHandler<serde_json::Value> for Panicking {
+    type Error = Broken;
+
+    #[allow(clippy::manual_async_fn, reason = "what panics is not in the future")]
+    fn handle(
+        &self,
+        values: Vec<serde_json::Value>,
+        _: &[HandlerContext<'_>],
+    ) -> impl Future<Output = Vec<std::result::Result<(), Broken>>> + Send {
+        assert!(!self.0, "card-4111");
+        async move { values.into_iter().map(|_| Err(Broken)).collect() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_handler_that_panics_anywhere_fails_its_items_and_nothing_else() {
+    for at_once in [true, false] {
+        let work = Batch::new(json(), Panicking(at_once), 8);
+        let source = Log::of(0..2).end().source(0);
+        let done = Rig::with(source, work, settings(), Desk::default())
+            .over()
+            .await;
+        assert!(done.is_over());
+        assert_eq!(done.desk.dead_offsets(), [0, 1]);
+        for failed in done.desk.dead_letters() {
+            assert_eq!(failed.error.kind(), ErrorKind::Panic);
+            assert!(!format!("{:?}", failed.error).contains("4111"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_or_matcher_that_panics_stops_the_pipeline_and_tells_which() {
+    #[derive(Debug)]
+    struct Panics;
+    impl Backoff for Panics {
+        fn retries(&self) -> Option<u32> {
+            None
+        }
+
+        fn wait(&self, _: u32, _: f64) -> Option<Duration> {
+            panic!("card-4111")
+        }
+    }
+    impl Matcher for Panics {
+        fn matches(&self, _: &Error) -> bool {
+            panic!("card-4111")
+        }
+    }
+    let by_backoff = WorkerSettings {
+        attempts: Attempts::new(None, SharedBackoff::new(Panics)),
+        ..settings()
+    };
+    let by_matcher = WorkerSettings {
+        policy: Policy {
+            ignore: Some(SharedMatcher::new(Panics)),
+            ..Policy::default()
+        },
+        ..settings()
+    };
+    for (settings, named) in [(by_backoff, "backoff"), (by_matcher, "matcher")] {
+        let script = Script::new(|_, _| async { Err(Error::temporary("no")) });
+        let work = Single::new(json(), script);
+        let rig = Rig::with(Log::of(0..1).source(0), work, settings, Desk::default());
+        match rig.over().await.ended {
+            Ended::Stopped(error) => {
+                let text = format!("{error} {error:?}");
+                assert!(text.contains(named) && !text.contains("4111"), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 

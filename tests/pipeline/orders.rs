@@ -224,3 +224,23 @@ async fn many_keys_side_by_side_are_much_faster_than_one_after_the_other() {
     }
     assert!(took[0] >= 50 * took[1], "{took:?} of paused time");
 }
+
+#[tokio::test(start_paused = true)]
+async fn headers_count_among_the_bytes_in_flight() {
+    let log = Log::default();
+    for offset in 0..100 {
+        let mut record = record(offset, Some("one"), "{}");
+        record.headers.push("trace", Some(vec![0; 100_000]));
+        log.append(record);
+    }
+    let script = Script::new(|_, _| std::future::pending());
+    let settings = WorkerSettings {
+        order: Order::Key,
+        batch: 1,
+        max_bytes: 1_000_000,
+        ..settings()
+    };
+    let _rig = Rig::start(&log, &script, settings);
+    sleep(secs(60)).await;
+    assert_eq!(log.handed_out(), 10);
+}

@@ -1,6 +1,7 @@
 //! Dead letters of a pipeline: missing topics, large records, and what properties say of them.
 
 use super::support::{PARTITIONS, Rig, Seen, Started, builder, record, until, values};
+use bytes::Bytes;
 use kafka_chain::config::{Configuration, Registry};
 use kafka_chain::dead_letter::{Dialect, read, read_as};
 use kafka_chain::pipeline::{Event, HandlerContext, Pipeline, PipelineEvent, Work, handle_with};
@@ -179,4 +180,27 @@ fn mistakes_of_dead_letters_are_found_before_the_first_record() {
     ] {
         assert!(report.contains(told), "{report}");
     }
+}
+
+/// librdkafka reads 100,000 headers at most; with none of them the record would be another one.
+#[tokio::test]
+async fn a_record_whose_headers_cannot_be_read_is_dead_lettered_unhandled() {
+    let rig = Rig::new(&["orders", "orders.dead-letter"]);
+    let mut crowded = record("orders", 1, "crowded");
+    for _ in 0..100_001 {
+        crowded.headers.push("h", None::<Bytes>);
+    }
+    rig.sink.send(crowded).await.unwrap();
+    rig.sink.send(record("orders", 1, "good")).await.unwrap();
+    let configuration = rig.configuration("");
+    let (seen, unwritten) = (Seen::default(), Seen::default());
+    let started = Started::of(choosy(&configuration, &seen, &unwritten));
+    let letters = rig.read("orders.dead-letter", 1).await;
+    seen.wait_for(1).await;
+    started.stop().await;
+    assert_eq!(seen.all(), ["good"]);
+    assert_eq!(letters[0].value.as_deref(), Some(&b"crowded"[..]));
+    let (_, info) = read(letters[0].headers.view()).unwrap();
+    let text = info.message().unwrap();
+    assert!(text.contains("headers cannot be read"), "{text}");
 }

@@ -301,3 +301,31 @@ async fn observers_learn_of_stalls() {
     until("it is over", || events.all().len() == 2).await;
     started.stop().await;
 }
+
+#[tokio::test]
+async fn an_observer_that_panics_ends_nothing() {
+    let rig = Rig::new(&["orders", "orders.dead-letter"]);
+    rig.produce("orders", &values(0..30)).await;
+    let configuration = rig.configuration("");
+    let (seen, told) = (Seen::default(), Seen::default());
+    let (by_handler, by_other) = (seen.clone(), told.clone());
+    let pipeline = builder(&configuration)
+        .values::<String>()
+        .unwrap()
+        .observer(|_: &PipelineEvent<'_>| panic!("{SECRET}"))
+        .observer(move |event: &PipelineEvent<'_>| {
+            if let PipelineEvent::Assigned(_) = event {
+                by_other.push("assigned");
+            }
+        })
+        .handler(handle_with(move |order: String, _: &HandlerContext<'_>| {
+            by_handler.push(order);
+            async { Ok::<(), Error>(()) }
+        }))
+        .unwrap();
+    let started = Started::of(pipeline);
+    seen.wait_for(30).await;
+    let summary = started.stop().await;
+    assert_eq!((summary.abandoned, summary.uncommitted), (0, 0));
+    assert_eq!(told.all(), ["assigned"]);
+}

@@ -1,7 +1,7 @@
 //! Partitions that come, pause and go.
 
 use super::{Running, commit, place};
-use crate::error::Error;
+use crate::pipeline::contain::gone;
 use crate::pipeline::control::WorkerControl;
 use crate::pipeline::effects::PartitionEffects;
 use crate::pipeline::kafka_source::KafkaPartition;
@@ -173,9 +173,9 @@ impl<W: Work<KafkaRecord>> Running<W> {
     ) {
         let (partition, gauge, ended) = match ended {
             Ok(ended) => ended,
-            Err(gone) if gone.is_cancelled() => return,
+            Err(cause) if cause.is_cancelled() => return,
             // Its own code contains no panic of users: a mistake of ours, and better told.
-            Err(gone) => return self.fail(Error::config("a worker is gone").with_source(gone)),
+            Err(cause) => return self.fail(gone("a worker", cause)),
         };
         self.observation.ended(&gauge);
         match ended {
