@@ -11,7 +11,8 @@ use bytes::Bytes;
 use group::{PATIENCE, settings};
 use kafka_chain::config::{Configuration, Registry};
 use kafka_chain::pipeline::{
-    HandlerContext, Order, Pipeline, PipelineEvent, PipelineHandle, Summary, handle_with,
+    Event, HandlerContext, Order, PauseReason, Pipeline, PipelineEvent, PipelineHandle, Summary,
+    handle_with,
 };
 use kafka_chain::properties::Properties;
 use kafka_chain::transport::Settings;
@@ -204,8 +205,10 @@ impl Events {
             PipelineEvent::Committed { .. } => {
                 self.commits.fetch_add(1, Ordering::AcqRel);
             }
-            PipelineEvent::Record { event, .. }
-                if !matches!(event, kafka_chain::pipeline::Event::Unwritten { .. }) => {}
+            PipelineEvent::Record {
+                event: Event::Judged { .. } | Event::Handled { .. } | Event::Written { .. },
+                ..
+            } => {}
             event => self.told.lock().unwrap().push(format!("{event:?}")),
         }
     }
@@ -425,10 +428,22 @@ async fn what_cannot_be_written_holds_its_partition_alone() {
         [(String::new(), 1)]
     );
 
+    started.events.until_told("reason: Unwritten").await;
+    let paused = |handle: &PipelineHandle| {
+        let partitions = handle.health().partitions.into_iter();
+        let paused = partitions.filter(|partition| partition.paused.is_some());
+        paused
+            .map(|partition| (partition.partition, partition.paused))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(paused(&started.handle), [(2, Some(PauseReason::Unwritten))]);
+
     let mut own = Settings::new();
     own.set("bootstrap.servers", &rig.servers);
     let topics = vec![NewTopic::new(&missing, PARTITIONS)];
     create_topics(&own, topics, PATIENCE).await.unwrap();
+    started.events.until_told("Resumed").await;
+    assert_eq!(paused(&started.handle), []);
     let late = rig.committed(&missing, 1).await;
     assert_eq!(late.into_iter().collect::<Vec<_>>(), [("50".to_owned(), 1)]);
     let summary = started.stop().await;

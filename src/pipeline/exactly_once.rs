@@ -13,6 +13,7 @@ use crate::transport::kafka::{
     Commit, GroupHandle, OwnedPartition, Transaction, TransactionalSink,
 };
 use crate::transport::{Settings, TransactionError, WriteFailure, producer_settings};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -108,6 +109,11 @@ impl ExactlyOnce {
 
     pub(super) fn forget(&self, partition: &OwnedPartition) {
         self.transactor.forget(partition);
+    }
+
+    /// The partitions that wait until what is staged for an offset of theirs can be written.
+    pub(super) fn held(&self) -> BTreeMap<OwnedPartition, i64> {
+        self.transactor.held()
     }
 
     /// The partitions of which something finished waits to be committed.

@@ -185,6 +185,7 @@ impl<W: Work<KafkaRecord>> Running<W> {
     }
 
     fn look(&mut self) {
+        self.tell_held();
         self.pause_fetching(Instant::now());
         let due = self.due();
         self.observation.look(&due, self.users.is_stopping());

@@ -200,10 +200,15 @@ impl<P: Ord + Clone> Staging<P> {
         anybody || (owned.records < share(records) && owned.bytes < share(bytes))
     }
 
+    /// The lowest offset of a partition that something is staged for.
+    pub fn first(&self, partition: &P) -> Option<i64> {
+        let effects = &self.partitions.get(partition)?.effects;
+        effects.first_key_value().map(|(offset, _)| *offset)
+    }
+
     /// Whether nothing is staged for a lower offset of its partition.
     pub fn is_first(&self, partition: &P, offset: i64) -> bool {
-        let owned = self.partitions.get(partition);
-        owned.is_none_or(|owned| owned.effects.range(..offset).next().is_none())
+        self.first(partition).is_none_or(|first| first >= offset)
     }
 
     /// Stages what is to be written for the record at `offset`; staged again, the later counts.

@@ -21,7 +21,7 @@ pub enum PauseReason {
     Exhausted,
     /// The flood breaker: too many dead letters in a row, or too large a share of the latest records.
     Flood,
-    /// A dead letter, or a copy for later, could not be written.
+    /// An output, a dead letter, or a copy for later could not be written.
     Unwritten,
 }
 

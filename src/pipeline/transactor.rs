@@ -96,6 +96,13 @@ struct Owned {
     hold: Option<Hold>,
 }
 
+impl Owned {
+    /// Whether what could not be written was tried by itself, and waits.
+    fn is_held(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| !hold.wait.is_zero())
+    }
+}
+
 /// A partition whose effects could not be written: it is tried by itself, so that the others go on.
 struct Hold {
     until: Instant,
@@ -143,8 +150,8 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
     }
 
     /// Stages what is to be written for the record at `offset`: Acknowledged once it is, for the
-    /// offset is committed with it. Waits for room, but never a record that the mark waits for and
-    /// nothing is staged before.
+    /// offset is committed with it. Waits for room, and while what comes before it in its partition
+    /// cannot be written; but never a record that the mark waits for and nothing is staged before.
     pub(super) fn stage(
         &self,
         partition: &P,
@@ -189,6 +196,9 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         };
         // What is staged before it is ready, and makes room when it is committed.
         let must = owned.mark.waits_for(offset) && staging.is_first(partition, offset);
+        if owned.is_held() && !must {
+            return None;
+        }
         match staging.stage(partition, offset, records, must) {
             Staged::Full => None,
             Staged::Ended => Some(ended()),
@@ -226,6 +236,15 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
 
     fn is_settled(&self, partitions: &[P]) -> bool {
         self.uncommitted(partitions) == 0
+    }
+
+    /// The partitions whose effects could not be written for now, each with the lowest offset of those.
+    pub(super) fn held(&self) -> BTreeMap<P, i64> {
+        let state = self.state();
+        let held = state.owned.iter().filter(|(_, owned)| owned.is_held());
+        let first = |partition: &P| state.staging.first(partition).unwrap_or_default();
+        held.map(|(partition, _)| (partition.clone(), first(partition)))
+            .collect()
     }
 
     /// The partitions that are ours.

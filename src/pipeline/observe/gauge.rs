@@ -61,6 +61,8 @@ struct Inner {
     gated: AtomicBool,
     paused: AtomicU8,
     user_paused: AtomicBool,
+    /// What is staged of it cannot be written for now; said by whoever writes, not by the worker.
+    unwritten: AtomicBool,
     /// Of those who look, not of the worker.
     seen: Mutex<Seen>,
 }
@@ -86,6 +88,7 @@ impl PartitionGauge {
             gated: AtomicBool::new(false),
             paused: AtomicU8::new(0),
             user_paused: AtomicBool::new(false),
+            unwritten: AtomicBool::new(false),
             seen: Mutex::default(),
         }))
     }
@@ -131,17 +134,22 @@ impl PartitionGauge {
             .store(shown.user_paused, Ordering::Relaxed);
     }
 
+    /// Says whether what is staged of it cannot be written; true when that is news.
+    pub(in crate::pipeline) fn set_unwritten(&self, unwritten: bool) -> bool {
+        self.0.unwritten.swap(unwritten, Ordering::Relaxed) != unwritten
+    }
+
     pub(in crate::pipeline) fn shown(&self) -> Shown {
         let inner = &*self.0;
-        let paused = usize::from(inner.paused.load(Ordering::Relaxed));
+        let paused = usize::from(inner.paused.load(Ordering::Relaxed)).checked_sub(1);
+        let paused = paused.and_then(|index| PauseReason::ALL.get(index).copied());
+        let unwritten = inner.unwritten.load(Ordering::Relaxed);
         Shown {
             in_flight: inner.in_flight.load(Ordering::Relaxed),
             bytes: inner.bytes.load(Ordering::Relaxed),
             uncommitted: inner.uncommitted.load(Ordering::Relaxed),
             gated: inner.gated.load(Ordering::Relaxed),
-            paused: paused
-                .checked_sub(1)
-                .and_then(|index| PauseReason::ALL.get(index).copied()),
+            paused: paused.or(unwritten.then_some(PauseReason::Unwritten)),
             user_paused: inner.user_paused.load(Ordering::Relaxed),
         }
     }

@@ -9,6 +9,8 @@ use crate::pipeline::ledger::{Mark, Ownership};
 use crate::pipeline::observe::{PartitionGauge, TARGET};
 use crate::pipeline::observer::PipelineEvent;
 use crate::pipeline::parts::{Ended, WorkerParts};
+use crate::pipeline::source::Event;
+use crate::pipeline::state::PauseReason;
 use crate::pipeline::work::Work;
 use crate::pipeline::worker::worker;
 use crate::transport::kafka::{AssignedPartition, Commit, KafkaRecord, OwnedPartition, Revoked};
@@ -231,6 +233,29 @@ impl<W: Work<KafkaRecord>> Running<W> {
                 revoked.done();
                 (Vec::new(), results)
             });
+        }
+    }
+
+    /// Shows and tells which partitions wait until what is staged of them can be written.
+    pub(super) fn tell_held(&self) {
+        let Some(exactly_once) = &self.exactly_once else {
+            return;
+        };
+        let held = exactly_once.held();
+        for owned in self.owned.values() {
+            let partition = &owned.partition;
+            let offset = held.get(partition).copied();
+            if !owned.gauge.set_unwritten(offset.is_some()) {
+                continue;
+            }
+            let event = match offset {
+                Some(offset) => Event::Paused {
+                    offset,
+                    reason: PauseReason::Unwritten,
+                },
+                None => Event::Resumed { by_user: false },
+            };
+            self.tell(PipelineEvent::Record { partition, event });
         }
     }
 
