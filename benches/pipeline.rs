@@ -249,7 +249,7 @@ async fn poisoned(topic: &str, group: &str, records: u64) {
         .observer(move |event: &kafka_chain::pipeline::PipelineEvent<'_>| {
             use kafka_chain::pipeline::{Event, PipelineEvent};
             if let PipelineEvent::Record {
-                event: Event::Judged { .. },
+                event: Event::Written { .. },
                 ..
             } = event
             {

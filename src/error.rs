@@ -225,7 +225,7 @@ const MAX_CAUSES: usize = 16;
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({self:#})")
+        write!(f, "{self:#}")
     }
 }
 

@@ -201,6 +201,44 @@ pub struct OutgoingRecord {
     pub timestamp: Option<i64>,
 }
 
+impl OutgoingRecord {
+    /// A record for this topic, with nothing in it: a null key and a null value.
+    pub fn to(topic: impl Into<String>) -> Self {
+        OutgoingRecord {
+            topic: topic.into(),
+            ..OutgoingRecord::default()
+        }
+    }
+
+    /// With this key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Bytes>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// With a copy of the key of `record`, null if that is.
+    #[must_use]
+    pub fn key_of(mut self, record: &Record<'_>) -> Self {
+        self.key = record.key.map(Bytes::copy_from_slice);
+        self
+    }
+
+    /// With this value.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Bytes>) -> Self {
+        self.value = Some(value.into());
+        self
+    }
+
+    /// With one more header, after the others.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        self.headers.push(name, Some(value.into()));
+        self
+    }
+}
+
 impl fmt::Debug for OutgoingRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |bytes: &Option<Bytes>| Size(bytes.as_ref().map(Bytes::len));

@@ -276,6 +276,13 @@ impl<R: Reader> PipelineBuilder<'_, R> {
                 report.push(Problem::new("it is not set, but a pipeline needs it").key(name));
             }
         }
+        for name in ["enable.auto.commit", "enable.auto.offset.store"] {
+            if self.client.get(name) == Some("true") {
+                let why = "librdkafka would commit what is not finished; the pipeline commits \
+                           itself: leave it out, or set it to false";
+                report.push(Problem::new(why).key(name));
+            }
+        }
         if !report.is_empty() {
             return Err(Error::config(report.to_string()));
         }

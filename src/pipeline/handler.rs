@@ -249,6 +249,51 @@ pub struct HandleWith<T, F, E> {
 
 /// A handler of a function: an `async fn(T, &HandlerContext<'_>) -> Result<(), E>`, or a closure whose
 /// future does not borrow the context. A closure names the types of both its arguments.
+///
+/// `E` is an [`Error`], a type of one's own that says by [`Classify`] which kind and status it is, or one
+/// that says nothing and is Temporary: `Box<dyn Error + Send + Sync>`, `io::Error`, a text. An `E` of
+/// another crate is boxed by `?`.
+///
+/// ```
+/// use kafka_chain::pipeline::{HandlerContext, handle_with};
+/// use kafka_chain::{Classify, ErrorKind, OutgoingRecord, Status};
+///
+/// #[derive(Debug, thiserror::Error)]
+/// enum ShopError {
+///     #[error("there is no item {0}")]
+///     NoSuchItem(u64),
+///     #[error("the warehouse does not answer")]
+///     Warehouse,
+/// }
+///
+/// impl Classify for ShopError {
+///     fn kind(&self) -> ErrorKind {
+///         match self {
+///             ShopError::NoSuchItem(_) => ErrorKind::Schema,
+///             ShopError::Warehouse => ErrorKind::Unavailable,
+///         }
+///     }
+///
+///     fn status(&self) -> Status {
+///         match self {
+///             ShopError::NoSuchItem(_) => Status::Permanent,
+///             ShopError::Warehouse => Status::Temporary,
+///         }
+///     }
+/// }
+///
+/// async fn bill(order: String, context: &HandlerContext<'_>) -> Result<(), ShopError> {
+///     let id = order.parse().map_err(|_| ShopError::NoSuchItem(0))?;
+///     if id > 100 {
+///         return Err(ShopError::NoSuchItem(id));
+///     }
+///     // Written, and acknowledged, before the offset is committed.
+///     context.send(OutgoingRecord::to("bills").key_of(context.record()).value(order));
+///     Ok(())
+/// }
+/// let handler = handle_with(bill);
+/// # drop(handler);
+/// ```
 pub fn handle_with<T, F, E>(call: F) -> HandleWith<T, F, E>
 where
     F: for<'a> HandlerFn<'a, T, Error = E> + Send + Sync + 'static,

@@ -118,7 +118,8 @@ pub const LAG: MetricSpec = MetricSpec::gauge(
     "kafka_chain_lag",
     "records",
     "Offsets between what was taken and the end of what can be read, by the latest statistics \
-     (`statistics.interval.ms`); 0 when only transaction markers are left.",
+     (`statistics.interval.ms`), and the records taken that lie at or beyond the mark; 0 when only \
+     transaction markers are left.",
 )
 .by(PARTITION);
 

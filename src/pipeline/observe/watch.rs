@@ -67,8 +67,9 @@ impl Watch {
         });
         let lag = |gauge: &PartitionGauge| {
             let place = gauge.partition();
-            lags.get(&(place.topic.to_string(), place.partition))
-                .copied()
+            // The statistics count from what was taken.
+            let lag = lags.get(&(place.topic.to_string(), place.partition))?;
+            Some(lag.saturating_add(gauge.shown().uncommitted as u64))
         };
         let partitions = self
             .gauges()

@@ -90,7 +90,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     KeySpec::new(
         "handler.timeout.ms",
         "milliseconds",
-        "Ends a call of the handler that takes longer.",
+        "Ends a call of the handler that takes longer; one that blocks cannot be ended, and goes on.",
     ),
     KeySpec::new(
         "on.exhausted",
