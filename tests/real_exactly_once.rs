@@ -19,7 +19,7 @@ use kafka_chain::transport::Settings;
 use kafka_chain::transport::kafka::{
     KafkaSink, KafkaSource, NewTopic, Transaction, TransactionalSink, create_topics,
 };
-use kafka_chain::{Error, OutgoingRecord, Result};
+use kafka_chain::{Error, OutgoingRecord, OwnedRecord, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -167,6 +167,17 @@ impl Rig {
         seen.remove("end");
         source.close().await;
         seen
+    }
+
+    /// The first record of a topic that was committed.
+    async fn first(&self, topic: &str) -> OwnedRecord {
+        let group = format!("{topic}-{}", rand::random::<u32>());
+        let reader = settings(&self.servers, &group, &[("session.timeout.ms", "6000")]);
+        let mut source = KafkaSource::start(&reader, &[topic]).unwrap();
+        let first = timeout(PATIENCE, source.recv()).await.unwrap().unwrap();
+        let first = first.record().to_owned();
+        source.close().await;
+        first
     }
 
     async fn each_once(&self, records: usize) {
@@ -448,6 +459,59 @@ async fn what_cannot_be_written_holds_its_partition_alone() {
     assert_eq!(late.into_iter().collect::<Vec<_>>(), [("50".to_owned(), 1)]);
     let summary = started.stop().await;
     assert_eq!(summary.uncommitted, 0);
+}
+
+/// None of its record's outputs is seen then, and its neighbours are as if it had never been.
+#[tokio::test]
+async fn an_output_that_is_too_large_makes_a_dead_letter_of_its_record() {
+    let Some(rig) = rig("refused").await else {
+        return;
+    };
+    rig.fill(0..100).await;
+    let configuration = rig.configuration("");
+    let (outputs, small) = (rig.outputs(), rig.letters());
+    let events = Events::default();
+    let pipeline = Pipeline::builder(&configuration)
+        .unwrap()
+        .values::<String>()
+        .unwrap()
+        .observer({
+            let events = events.clone();
+            move |event: &PipelineEvent<'_>| events.take(event)
+        })
+        .handler(handle_with(
+            move |value: String, context: &HandlerContext<'_>| {
+                let id: usize = value.parse().unwrap();
+                context.send(record(&outputs, id, &value));
+                if id == 50 {
+                    context.send(record(&small, id, &"x".repeat(30_000)));
+                }
+                std::future::ready(Ok::<(), Error>(()))
+            },
+        ))
+        .unwrap();
+    let started = Started {
+        handle: pipeline.handle(),
+        task: tokio::spawn(pipeline.run()),
+        events,
+    };
+    let seen = rig.committed(&rig.outputs(), 99).await;
+    assert!(seen.values().all(|n| *n == 1), "{seen:?}");
+    assert!(!seen.contains_key("50"));
+    let letter = rig.first(&rig.letters()).await;
+    started.events.until_told("Unwritten").await;
+    assert_eq!(started.stop().await.uncommitted, 0);
+    assert_eq!(rig.committed(&rig.letters(), 1).await.len(), 1);
+    assert_eq!(letter.value.as_deref(), Some(&b"50"[..]));
+    assert_eq!(letter.partition, 50 % PARTITIONS);
+    let (_, info) = kafka_chain::dead_letter::read(letter.headers.view()).unwrap();
+    assert_eq!(info.offset(), Some(12));
+    assert_eq!(info.stage_path(), Some("output"));
+    let text = info.message().unwrap();
+    assert!(
+        text.contains(&rig.letters()) && !text.contains("xxx"),
+        "{text}"
+    );
 }
 
 /// A copy that waits in a retry topic is written with the offset, and what comes of it when it comes

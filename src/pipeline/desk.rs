@@ -5,10 +5,9 @@ use super::effects::Desk;
 use super::letters::{DeadLetterSettings, DeadLetterWriter};
 use super::retries::Retries;
 use super::settings::PipelineSettings;
-use super::source::{Failed, Written};
+use super::source::{Failed, Sent, Written};
 use crate::answer::BoxFuture;
 use crate::error::{Error, Result};
-use crate::record::OutgoingRecord;
 use crate::transport::Settings;
 use crate::transport::kafka::OwnedPartition;
 use std::sync::Arc;
@@ -64,12 +63,7 @@ impl Desk for KafkaDesk {
         }
     }
 
-    fn outputs(
-        &self,
-        _: &OwnedPartition,
-        _: i64,
-        outputs: &Arc<[OutgoingRecord]>,
-    ) -> BoxFuture<'static, Written> {
-        self.writer.producer().write_all(Arc::clone(outputs))
+    fn outputs(&self, _: &OwnedPartition, sent: &Sent<'_>) -> BoxFuture<'static, Written> {
+        self.writer.producer().write_all(Arc::clone(sent.outputs))
     }
 }

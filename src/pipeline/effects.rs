@@ -1,9 +1,8 @@
 //! What the workers of a pipeline have written, and whom they tell.
 
 use super::observer::{PipelineEvent, PipelineObserver};
-use super::source::{Effects, Event, Failed, Written};
+use super::source::{Effects, Event, Failed, Sent, Written};
 use crate::answer::BoxFuture;
-use crate::record::OutgoingRecord;
 use crate::transport::kafka::OwnedPartition;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +15,7 @@ pub(super) trait Desk: Send + Sync + 'static {
         failed: &Failed,
     ) -> BoxFuture<'static, Written>;
 
-    fn outputs(
-        &self,
-        partition: &OwnedPartition,
-        offset: i64,
-        outputs: &Arc<[OutgoingRecord]>,
-    ) -> BoxFuture<'static, Written>;
+    fn outputs(&self, partition: &OwnedPartition, sent: &Sent<'_>) -> BoxFuture<'static, Written>;
 
     fn delay(
         &self,
@@ -43,8 +37,8 @@ impl Effects for PartitionEffects {
         self.desk.dead_letter(&self.partition, failed)
     }
 
-    fn outputs(&self, offset: i64, outputs: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
-        self.desk.outputs(&self.partition, offset, outputs)
+    fn outputs(&self, sent: &Sent<'_>) -> BoxFuture<'static, Written> {
+        self.desk.outputs(&self.partition, sent)
     }
 
     fn delay(&self, failed: &Failed, wait: Duration) -> BoxFuture<'static, Written> {

@@ -221,6 +221,16 @@ impl Transactions for KafkaTransactions {
                     .event(&PipelineEvent::Committed { partitions });
             }
             TransactorEvent::Failed(error) => self.observer.event(&PipelineEvent::Warning(error)),
+            TransactorEvent::Refused {
+                partition,
+                offset,
+                error,
+            } => {
+                let to = Destination::Output;
+                let event = Event::Unwritten { offset, to, error };
+                self.observer
+                    .event(&PipelineEvent::Record { partition, event });
+            }
             TransactorEvent::Unwritten {
                 partition,
                 offset,

@@ -94,7 +94,7 @@ pub use reader::{
 pub(crate) use settings::section;
 pub use settings::{Guarantee, PipelineSettings};
 pub use source::{
-    Destination, Effects, Event, Failed, Origin, PartitionSource, Room, SourceRecord, Taken,
+    Destination, Effects, Event, Failed, Origin, PartitionSource, Room, Sent, SourceRecord, Taken,
     Written,
 };
 pub use staging::{Staged, StagedBatch, Staging, StagingRoom};

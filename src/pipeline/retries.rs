@@ -11,6 +11,7 @@ use crate::delay::deliver::{DELIVER_AFTER, timed, without_ours};
 use crate::delay::{DelayId, DelaySink, Delayed, Durability, OnDuplicate, When};
 use crate::error::{Error, Result};
 use crate::record::{OutgoingRecord, Record};
+use crate::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,6 +127,9 @@ impl Retries {
             };
             match sink.schedule(vec![delayed]).await.into_iter().next() {
                 Some(Ok(_)) => Written::Acknowledged,
+                Some(Err(error)) if error.status() == Status::Permanent => {
+                    Written::Failed(error.at("retry"))
+                }
                 Some(Err(error)) => Written::Held(error.at("retry")),
                 None => Written::Held(Error::unavailable("the delay sink did not answer")),
             }

@@ -2,7 +2,7 @@
 
 use super::contain::panicked;
 use super::observe::{Count, TARGET};
-use super::source::{Destination, Effects, Event, Failed, Origin, PartitionSource, Written};
+use super::source::{Destination, Effects, Event, Failed, Origin, PartitionSource, Sent, Written};
 use super::staging::bytes_of;
 use super::verdict::{Verdict, judge};
 use super::work::{Attempted, Job, Work};
@@ -150,7 +150,7 @@ where
         }
     }
 
-    /// Starts a write. Its first poll is here, so that writes begin in the order of the verdicts.
+    /// Starts a write, whose outputs are counted already. Its first poll is here, so that writes begin in the order of the verdicts.
     fn write(&mut self, offset: i64, write: Write<S::Record>) {
         let effects = &self.effects;
         let to = write.what.to().as_str();
@@ -158,7 +158,11 @@ where
         let entered = span.enter();
         let started = catch_unwind(AssertUnwindSafe(|| {
             let mut future = match &write.what {
-                What::Outputs(outputs, _) => effects.outputs(offset, outputs),
+                What::Outputs(outputs, job) => effects.outputs(&Sent {
+                    record: &job.record(),
+                    attempts: job.attempts,
+                    outputs,
+                }),
                 What::Failed {
                     failed,
                     verdict: Verdict::Delay(wait),
@@ -193,36 +197,48 @@ where
         if self.probing == Some(offset) {
             self.probing = None;
         }
-        let Some(write) = self.writes.remove(&offset) else {
+        let Some(Write { what, size }) = self.writes.remove(&offset) else {
             return;
         };
-        if !matches!(written, Written::Held(_)) {
-            self.output_bytes = self.output_bytes.saturating_sub(write.what.bytes());
-        }
-        match written {
-            Written::Acknowledged => {
-                self.tell_written(offset, &write.what);
+        self.output_bytes = self.output_bytes.saturating_sub(what.bytes());
+        match (written, what) {
+            (Written::Acknowledged, what) => {
+                self.tell_written(offset, &what);
                 self.state.written(offset);
-                self.finish(offset, write.size);
+                self.finish(offset, size);
             }
-            Written::Failed(error) if matches!(write.what, What::Outputs(..)) => {
-                if let What::Outputs(_, job) = write.what {
-                    self.fail(*job, Origin::Handler, error.at("output"));
-                }
+            (Written::Failed(error), What::Outputs(_, job)) => {
+                self.fail(*job, Origin::Handler, error.at("output"));
             }
-            Written::Held(error) | Written::Failed(error) => {
-                self.effects.event(Event::Unwritten {
-                    offset,
-                    to: write.what.to(),
-                    error: &error,
-                });
-                self.state.unwritten(offset);
-                if !self.is_ending() {
-                    self.held.insert(offset, Held::Write(write));
-                }
+            (Written::Failed(error), What::Failed { failed, verdict })
+                if matches!(verdict, Verdict::Delay(_)) =>
+            {
+                self.tell_unwritten(offset, Destination::Delayed, &error);
+                let verdict = Verdict::DeadLetter;
+                let what = What::Failed { failed, verdict };
+                self.write(offset, Write { what, size });
             }
-            Written::Refused(error) => self.stop(error),
+            (Written::Partly(left, error), What::Outputs(_, job)) => {
+                self.hold(offset, What::Outputs(left, job), size, &error);
+            }
+            (Written::Held(error) | Written::Failed(error) | Written::Partly(_, error), what) => {
+                self.hold(offset, what, size, &error)
+            }
+            (Written::Refused(error), _) => self.stop(error),
         }
+    }
+
+    fn hold(&mut self, offset: i64, what: What<S::Record>, size: usize, error: &Error) {
+        self.tell_unwritten(offset, what.to(), error);
+        self.state.unwritten(offset);
+        if !self.is_ending() {
+            self.output_bytes = self.output_bytes.saturating_add(what.bytes());
+            self.held.insert(offset, Held::Write(Write { what, size }));
+        }
+    }
+
+    fn tell_unwritten(&self, offset: i64, to: Destination, error: &Error) {
+        self.effects.event(Event::Unwritten { offset, to, error });
     }
 
     fn tell_written(&self, offset: i64, what: &What<S::Record>) {

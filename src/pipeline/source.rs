@@ -136,6 +136,17 @@ impl Destination {
     }
 }
 
+/// What a handler sent for one record.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// The record as consumed.
+    pub record: &'a Record<'a>,
+    /// How often it was handled.
+    pub attempts: u32,
+    /// What is to be written, in order.
+    pub outputs: &'a Arc<[OutgoingRecord]>,
+}
+
 /// What became of a record that was to be written elsewhere.
 #[derive(Debug)]
 pub enum Written {
@@ -143,8 +154,11 @@ pub enum Written {
     Acknowledged,
     /// It is not there: the partition holds the record and tries again.
     Held(Error),
+    /// Of several outputs all but these are there: the partition holds the record and tries these again.
+    Partly(Arc<[OutgoingRecord]>, Error),
     /// It is not there and never will be, for what it is: of a handler's outputs, the consumed record
-    /// has failed and is judged; anything else is held.
+    /// has failed and is judged; instead of a copy for later its dead letter is written; a dead letter
+    /// is held.
     Failed(Error),
     /// It is not there, and the pipeline is to stop.
     Refused(Error),
@@ -155,10 +169,9 @@ pub trait Effects: Send + Sync + 'static {
     /// Writes the record to its dead-letter topic.
     fn dead_letter(&self, failed: &Failed) -> BoxFuture<'static, Written>;
 
-    /// Writes what a handler made of the record at `offset`. Without a place for that, the pipeline
-    /// stops.
-    fn outputs(&self, offset: i64, outputs: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
-        let _ = (offset, outputs);
+    /// Writes what a handler made of a record. Without a place for that, the pipeline stops.
+    fn outputs(&self, sent: &Sent<'_>) -> BoxFuture<'static, Written> {
+        let _ = sent;
         Box::pin(std::future::ready(Written::Refused(Error::config(
             "the handler sends records, but nothing is there to write them",
         ))))

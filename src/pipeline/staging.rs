@@ -244,15 +244,9 @@ impl<P: Ord + Clone> Staging<P> {
         Staged::Done
     }
 
-    /// Puts another record in the place of the one at `index` of what is staged for `offset`. False,
-    /// without effect, when it is not there or a transaction has it.
-    pub fn replace(
-        &mut self,
-        partition: &P,
-        offset: i64,
-        index: usize,
-        record: OutgoingRecord,
-    ) -> bool {
+    /// Puts one record in the place of all that is staged for `offset`. False, without effect, when
+    /// nothing is or a transaction has it.
+    pub fn replace(&mut self, partition: &P, offset: i64, record: OutgoingRecord) -> bool {
         let Some(owned) = self.partitions.get_mut(partition) else {
             return false;
         };
@@ -260,15 +254,22 @@ impl<P: Ord + Clone> Staging<P> {
         let Some(effect) = owned.effects.get_mut(&offset).filter(|_| free) else {
             return false;
         };
-        let mut records = effect.records.to_vec();
-        let Some(place) = records.get_mut(index) else {
-            return false;
-        };
-        *place = record;
-        let replaced = std::mem::replace(effect, Effect::new(records.into()));
+        let replaced = std::mem::replace(effect, Effect::new(Arc::from([record])));
         self.free(partition, &replaced);
         self.count(partition, offset);
         true
+    }
+
+    /// Counts this many bytes more for what is staged for `offset`.
+    pub fn add_bytes(&mut self, partition: &P, offset: i64, bytes: usize) {
+        let owned = self.partitions.get_mut(partition);
+        if let Some(owned) = owned
+            && let Some(effect) = owned.effects.get_mut(&offset)
+        {
+            effect.bytes = effect.bytes.saturating_add(bytes);
+            owned.bytes = owned.bytes.saturating_add(bytes);
+            self.bytes = self.bytes.saturating_add(bytes);
+        }
     }
 
     fn count(&mut self, partition: &P, offset: i64) {

@@ -60,12 +60,29 @@ pub(super) enum TransactorEvent<'a, P> {
         offset: i64,
         error: &'a Error,
     },
+    /// What was staged for this offset is refused for what it is; its record is dead-lettered instead.
+    Refused {
+        partition: &'a P,
+        offset: i64,
+        error: &'a Error,
+    },
     /// A transaction failed for another reason, and is tried again.
     Failed(&'a Error),
 }
 
-/// Makes the `step`-th shorter form (from 1) of a record that is too large, as long as there is one.
-pub(super) type Shorten = Arc<dyn Fn(usize) -> Option<OutgoingRecord> + Send + Sync>;
+/// Makes what is written instead of an effect that is refused for what it is, at the `step`-th time
+/// (from 1); nothing, when it is to be tried again as it is.
+type Make = dyn Fn(usize, Arc<Error>) -> BoxFuture<'static, Option<OutgoingRecord>> + Send + Sync;
+
+/// What stands in for an effect that is refused for what it is.
+#[derive(Clone)]
+pub(super) struct Instead {
+    pub(super) make: Arc<Make>,
+    /// What it keeps in memory.
+    pub(super) bytes: usize,
+    /// That it does is news: it is another effect, not a shorter one.
+    pub(super) told: bool,
+}
 
 /// For those who stage, give partitions back, and stop. Cloning is cheap.
 pub(super) struct Transactor<P>(Arc<Shared<P>>);
@@ -91,8 +108,8 @@ struct State<P> {
 
 struct Owned {
     mark: MarkCell,
-    /// Of what is staged, by offset.
-    shorten: BTreeMap<i64, (usize, Shorten)>,
+    /// Of what is staged, by offset: how often it was replaced, and by what it is next.
+    instead: BTreeMap<i64, (usize, Instead)>,
     hold: Option<Hold>,
 }
 
@@ -134,7 +151,7 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         state.staging.add_partition(partition.clone());
         let owned = Owned {
             mark,
-            shorten: BTreeMap::new(),
+            instead: BTreeMap::new(),
             hold: None,
         };
         state.owned.insert(partition, owned);
@@ -157,9 +174,9 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         partition: &P,
         offset: i64,
         records: Arc<[OutgoingRecord]>,
-        shorten: Option<Shorten>,
+        instead: Option<Instead>,
     ) -> BoxFuture<'static, Written> {
-        if let Some(written) = self.try_stage(partition, offset, &records, shorten.as_ref()) {
+        if let Some(written) = self.try_stage(partition, offset, &records, instead.as_ref()) {
             return Box::pin(std::future::ready(written));
         }
         let (own, partition) = (self.clone(), partition.clone());
@@ -168,7 +185,7 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         Box::pin(async move {
             loop {
                 let changed = own.0.changed.notified();
-                let written = own.try_stage(&partition, offset, &records, shorten.as_ref());
+                let written = own.try_stage(&partition, offset, &records, instead.as_ref());
                 match written {
                     Some(written) => return written,
                     None => changed.await,
@@ -182,7 +199,7 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
         partition: &P,
         offset: i64,
         records: &Arc<[OutgoingRecord]>,
-        shorten: Option<&Shorten>,
+        instead: Option<&Instead>,
     ) -> Option<Written> {
         let mut state = self.state();
         let State { staging, owned } = &mut *state;
@@ -203,8 +220,9 @@ impl<P: Ord + Clone + fmt::Debug + Send + Sync + 'static> Transactor<P> {
             Staged::Full => None,
             Staged::Ended => Some(ended()),
             Staged::Done => {
-                if let Some(shorten) = shorten {
-                    owned.shorten.insert(offset, (0, Arc::clone(shorten)));
+                if let Some(instead) = instead {
+                    staging.add_bytes(partition, offset, instead.bytes);
+                    owned.instead.insert(offset, (0, instead.clone()));
                 }
                 Some(Written::Acknowledged)
             }
@@ -319,7 +337,7 @@ impl<P: Ord + Clone> State<P> {
             if let Some(owned) = self.owned.get_mut(partition) {
                 // What was left of it is tried by itself as well.
                 owned.hold = owned.hold.take().filter(|_| batch.cut);
-                owned.shorten = owned.shorten.split_off(&offset);
+                owned.instead = owned.instead.split_off(&offset);
             }
         }
     }

@@ -5,10 +5,10 @@ use kafka_chain::backoff::{Fixed, SharedBackoff};
 use kafka_chain::pipeline::observe::PartitionGauge;
 use kafka_chain::pipeline::{
     Attempts, Effects, Ended, Event, Failed, Handler, HandlerContext, Ledger, MarkCell,
-    PartitionSource, ReadWith, Room, Single, Taken, TopicPartition, Work, WorkerControl,
+    PartitionSource, ReadWith, Room, Sent, Single, Taken, TopicPartition, Work, WorkerControl,
     WorkerParts, WorkerSettings, Written, read_with, worker,
 };
-use kafka_chain::{BoxFuture, Error, OutgoingRecord, OwnedRecord, Record, Result};
+use kafka_chain::{BoxFuture, Error, OwnedRecord, Record, Result};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -190,7 +190,7 @@ impl Effects for Desk {
         (self.answer)(failed)
     }
 
-    fn outputs(&self, _: i64, _: &Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
+    fn outputs(&self, _: &Sent<'_>) -> BoxFuture<'static, Written> {
         let permits = Arc::clone(&self.outputs);
         Box::pin(async move {
             permits.acquire().await.unwrap().forget();

@@ -15,5 +15,6 @@ mod fake;
 mod tests;
 
 pub use producer::PipelineProducer;
+pub(super) use producer::is_refused;
 pub use settings::{DeadLetterSettings, letter_producer_settings};
 pub use writer::DeadLetterWriter;

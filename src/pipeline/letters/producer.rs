@@ -10,7 +10,7 @@ use crate::pipeline::source::Written;
 use crate::record::OutgoingRecord;
 use crate::status::Status;
 use crate::transport::{Delivered, Settings, Sink, WriteFailure};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,15 +64,19 @@ impl PipelineProducer {
         })
     }
 
-    /// Writes `record`; there when it is acknowledged. Writes that are polled one after the other are
-    /// queued in that order.
+    /// Writes `record`; there when it is acknowledged. Writes to a topic that are polled one after the
+    /// other are queued in that order. The topic is looked up first, so that one that does not exist is
+    /// known at once.
     ///
     /// # Errors
     /// Those of [`KafkaSink::send`](crate::transport::kafka::KafkaSink::send).
     pub fn send(&self, record: OutgoingRecord) -> BoxFuture<'static, Result<Delivered>> {
         let line = self.line(&record.topic);
         Box::pin(async move {
-            let sent = Arc::clone(&line).send(How::Batched, record.clone()).await;
+            let sent = match line.start(|_| record.clone()).await {
+                Ok(sending) => sending.done().await,
+                Err(error) => Err(error),
+            };
             match sent {
                 Err(error) if is_of_batch(&error) => line.send(How::Alone, record).await,
                 sent => sent,
@@ -80,8 +84,9 @@ impl PipelineProducer {
         })
     }
 
-    /// Writes all of them, queued in their order by the first poll. Acknowledged when all are; else
-    /// the first error, and a second try writes all of them again.
+    /// Writes all of them, those of a topic queued in their order by the first poll. Acknowledged when
+    /// all are; Failed with the first that is refused for what it is; else with the first error Partly,
+    /// if some are there, or Held.
     pub fn write_all(&self, records: Arc<[OutgoingRecord]>) -> BoxFuture<'static, Written> {
         if let [record] = &*records {
             let sending = self.send(record.clone());
@@ -92,19 +97,37 @@ impl PipelineProducer {
         }
         let producer = self.clone();
         Box::pin(async move {
-            let (mut tasks, mut wrong) = (JoinSet::new(), None);
-            for record in records.iter() {
+            let (mut tasks, mut wrong) = (JoinSet::new(), BTreeMap::new());
+            for (index, record) in records.iter().enumerate() {
                 let mut sending = producer.send(record.clone());
                 match poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await {
-                    Poll::Ready(sent) => wrong = wrong.or(sent.err()),
-                    Poll::Pending => drop(tasks.spawn(sending)),
+                    Poll::Ready(sent) => wrong.extend(sent.err().map(|error| (index, error))),
+                    Poll::Pending => drop(tasks.spawn(async move { (index, sending.await) })),
                 }
             }
+            let mut open: BTreeSet<usize> = BTreeSet::new();
             while let Some(sent) = tasks.join_next().await {
-                let sent = sent.unwrap_or_else(|_| Err(Error::unavailable("a write was given up")));
-                wrong = wrong.or(sent.err());
+                match sent {
+                    Ok((index, sent)) => wrong.extend(sent.err().map(|error| (index, error))),
+                    // Never: a write does not panic, and nobody aborts it.
+                    Err(_) => open.extend(0..records.len()),
+                }
             }
-            wrong.map_or(Written::Acknowledged, unwritten)
+            open.extend(wrong.keys());
+            let refused = wrong.iter().find(|(_, error)| is_refused(error));
+            let refused = refused.map(|(index, _)| *index);
+            if let Some(error) = refused.and_then(|index| wrong.remove(&index)) {
+                return unwritten(error);
+            }
+            let gone = || Error::unavailable("a write was given up");
+            match wrong.pop_first().map(|(_, error)| error) {
+                None if open.is_empty() => Written::Acknowledged,
+                error if open.len() == records.len() => unwritten(error.unwrap_or_else(gone)),
+                error => {
+                    let left = open.iter().filter_map(|index| records.get(*index).cloned());
+                    Written::Partly(left.collect(), error.unwrap_or_else(gone))
+                }
+            }
         })
     }
 
@@ -198,15 +221,22 @@ impl PipelineProducer {
     }
 }
 
-/// An output that was refused for what it is, written alone, is refused for ever.
-fn unwritten(error: Error) -> Written {
-    match WriteFailure::of(&error) {
+/// Whether a record that was written alone is refused for what it is, for ever.
+pub(in crate::pipeline) fn is_refused(error: &Error) -> bool {
+    matches!(
+        WriteFailure::of(error),
         Some(
             WriteFailure::TooLarge
-            | WriteFailure::InvalidTimestamp
-            | WriteFailure::UnknownPartition,
-        ) => Written::Failed(error.with_status(Status::Permanent)),
-        _ => Written::Held(error),
+                | WriteFailure::InvalidTimestamp
+                | WriteFailure::UnknownPartition
+        )
+    )
+}
+
+fn unwritten(error: Error) -> Written {
+    match is_refused(&error) {
+        true => Written::Failed(error.with_status(Status::Permanent)),
+        false => Written::Held(error),
     }
 }
 

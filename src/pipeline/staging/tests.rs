@@ -158,12 +158,15 @@ fn a_record_is_replaced_but_not_under_way() {
     let mut staging = staging(ALL);
     staging.stage(&(0, 1), 1, &effect(0, 1, 2), false);
     let batch = staging.take([((0, 1), 2)], ALL);
-    assert!(!staging.replace(&(0, 1), 1, 1, record("short".to_owned())));
+    assert!(!staging.replace(&(0, 1), 1, record("short".to_owned())));
     staging.aborted(&batch);
-    assert!(!staging.replace(&(0, 1), 1, 2, record("none".to_owned())));
-    assert!(staging.replace(&(0, 1), 1, 1, record("short".to_owned())));
+    assert!(!staging.replace(&(0, 1), 2, record("none".to_owned())));
+    assert!(staging.replace(&(0, 1), 1, record("short".to_owned())));
+    staging.add_bytes(&(0, 1), 1, 1_000);
     let batch = staging.take([((0, 1), 2)], ALL);
-    assert_eq!(texts(&batch), ["0:1:0", "short"]);
+    assert_eq!(texts(&batch), ["short"]);
+    staging.committed(&batch);
+    assert_eq!((staging.records, staging.bytes), (0, 0));
 }
 
 /// What happens to a pipeline, as far as its staging is concerned.

@@ -1,10 +1,12 @@
 //! The one that makes transactions of what is staged.
 
-use super::{Transactions, Transactor, TransactorEvent, WAITS};
+use super::{State, Transactions, Transactor, TransactorEvent, WAITS};
 use crate::error::Error;
+use crate::pipeline::letters::is_refused;
 use crate::pipeline::staging::StagedBatch;
 use crate::status::{ErrorKind, Status};
-use crate::transport::{TransactionError, WriteFailure};
+use crate::transport::TransactionError;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
@@ -83,11 +85,10 @@ impl<T: Transactions> Task<T> {
         record: Option<usize>,
     ) {
         self.own.state().staging.aborted(&batch);
+        let error = Arc::new(error);
         let blamed = record.and_then(|index| batch.source(index));
-        if let Some((partition, offset, index)) = blamed {
-            if WriteFailure::of(&error) == Some(WriteFailure::TooLarge)
-                && self.shorten(partition, offset, index)
-            {
+        if let Some((partition, offset, _)) = blamed {
+            if is_refused(&error) && self.replace(partition, offset, &error).await {
                 self.own.0.wake.notify_one();
                 return;
             }
@@ -114,18 +115,39 @@ impl<T: Transactions> Task<T> {
         }
     }
 
-    /// Puts the next shorter form in the place of a record that is too large.
-    fn shorten(&self, partition: &T::Partition, offset: i64, index: usize) -> bool {
-        let mut state = self.own.state();
-        let staged = state.owned.get_mut(partition);
-        let Some((step, shorten)) = staged.and_then(|owned| owned.shorten.get_mut(&offset)) else {
+    /// Puts what is written instead in the place of what is refused for what it is.
+    async fn replace(&self, partition: &T::Partition, offset: i64, error: &Arc<Error>) -> bool {
+        let (step, instead) = {
+            let state = self.own.state();
+            let staged = state.owned.get(partition);
+            match staged.and_then(|owned| owned.instead.get(&offset)) {
+                Some((step, instead)) => (step + 1, instead.clone()),
+                None => return false,
+            }
+        };
+        let Some(record) = (instead.make)(step, Arc::clone(error)).await else {
             return false;
         };
-        *step += 1;
-        match shorten(*step) {
-            Some(shorter) => state.staging.replace(partition, offset, index, shorter),
-            None => false,
+        {
+            let mut state = self.own.state();
+            let State { staging, owned } = &mut *state;
+            if !staging.replace(partition, offset, record) {
+                return false;
+            }
+            staging.add_bytes(partition, offset, instead.bytes);
+            let owned = owned.get_mut(partition);
+            if let Some((steps, _)) = owned.and_then(|owned| owned.instead.get_mut(&offset)) {
+                *steps = step;
+            }
         }
+        if instead.told && step == 1 {
+            self.backend.tell(TransactorEvent::Refused {
+                partition,
+                offset,
+                error,
+            });
+        }
+        true
     }
 
     /// Somebody is to blame, and nobody says who: each partition is tried by itself, and one by itself in

@@ -170,12 +170,20 @@ async fn others_go_on_while_one_partition_holds() {
     }
 }
 
+fn instead(make: impl Fn(usize) -> Option<OutgoingRecord> + Send + Sync + 'static) -> Instead {
+    Instead {
+        make: Arc::new(move |step, _| Box::pin(std::future::ready(make(step)))),
+        bytes: 10,
+        told: false,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_record_too_large_is_shortened_and_then_held() {
     let mut rig = Rig::new(100);
     rig.fake.broker().bad = Some(("large", WriteFailure::TooLarge));
     let mark = rig.assign((0, 1));
-    let shorten: Shorten = Arc::new(|step| {
+    let shorten = instead(|step| {
         (step < 3).then(|| {
             record(match step {
                 1 => "still large".to_owned(),
@@ -196,7 +204,7 @@ async fn a_record_too_large_is_shortened_and_then_held() {
         assert_eq!((broker.transactions, broker.unwritten), (3, 0));
     }
 
-    let none: Shorten = Arc::new(|_| None);
+    let none = instead(|_| None);
     let staged = rig.transactor.stage(&(0, 1), 1, large, Some(none));
     assert!(matches!(staged.await, Written::Acknowledged));
     mark.raise(2);

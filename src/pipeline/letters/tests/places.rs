@@ -142,9 +142,25 @@ async fn what_a_handler_produces_is_written_in_order_or_held_as_one() {
     assert_eq!(WriteFailure::of(&error), Some(WriteFailure::TooLarge));
     assert_eq!(cluster.written().len(), 1);
 
-    let missing = [out("none", "v".into()), out("out", "v".into())];
-    let error = held(producer.write_all(missing.into()).await);
+    // What is there is not written again.
+    cluster.state().written.clear();
+    let missing = [
+        out("none", "1".into()),
+        out("out", "2".into()),
+        out("none", "3".into()),
+    ];
+    let Written::Partly(left, error) = producer.write_all(missing.into()).await else {
+        panic!("all or nothing");
+    };
     assert!(error.message().contains("none"), "{error}");
+    assert_eq!(*left, [out("none", "1".into()), out("none", "3".into())]);
+    let error = held(producer.write_all(Arc::clone(&left)).await);
+    assert!(error.message().contains("none"), "{error}");
+    cluster.set("none", Topic::of(1));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    acknowledged(producer.write_all(left).await);
+    let values: Vec<_> = cluster.written().into_iter().map(|r| r.value).collect();
+    assert_eq!(values, ["2", "1", "3"].map(|v| Some(Bytes::from(v))));
     acknowledged(producer.write_all([].into()).await);
     producer.flush(Duration::from_secs(1)).await.unwrap();
 }
