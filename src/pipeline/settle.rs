@@ -210,9 +210,13 @@ where
             (Written::Failed(error), What::Outputs(_, job)) => {
                 self.fail(*job, Origin::Handler, error.at("output"));
             }
-            (Written::Failed(error), What::Failed { failed, verdict })
-                if matches!(verdict, Verdict::Delay(_)) =>
-            {
+            (
+                Written::Failed(error),
+                What::Failed {
+                    failed,
+                    verdict: Verdict::Delay(_),
+                },
+            ) => {
                 self.tell_unwritten(offset, Destination::Delayed, &error);
                 let verdict = Verdict::DeadLetter;
                 let what = What::Failed { failed, verdict };
