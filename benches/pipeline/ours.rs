@@ -171,7 +171,7 @@ pub(crate) async fn retrying(topic: &str, group: &str, records: u64, fails: bool
         .handler(handle_with(
             move |order: Order, context: &HandlerContext<'_>| {
                 let comes_back = fails && context.retried().is_some();
-                let failed = fails && order.id % 100 == 0 && !comes_back;
+                let failed = fails && order.id.is_multiple_of(100) && !comes_back;
                 black_box(order);
                 if !failed && !comes_back {
                     counting.one();
