@@ -178,6 +178,7 @@ where
             }
         }));
         drop(entered);
+        self.letters += usize::from(matches!(write.what, What::Failed { .. }));
         self.writes.insert(offset, write);
         match started {
             Ok(Ok(written)) => self.wrote(offset, written),
@@ -201,6 +202,9 @@ where
             return;
         };
         self.output_bytes = self.output_bytes.saturating_sub(what.bytes());
+        if let What::Failed { .. } = what {
+            self.letters = self.letters.saturating_sub(1);
+        }
         match (written, what) {
             (Written::Acknowledged, what) => {
                 self.tell_written(offset, &what);

@@ -30,6 +30,10 @@ use tracing::{Instrument, debug_span};
 /// How many records in a row are handled without a look at anything else.
 const STRIDE: usize = 64;
 
+/// How many dead letters and copies for later of one partition are written at once: enough for any
+/// broker, and few enough to stay in the caches.
+const LETTERS: usize = 512;
+
 /// How long aborted tasks are waited for; one that blocks its thread cannot be.
 const ABORT: Duration = Duration::from_secs(1);
 
@@ -53,6 +57,8 @@ pub struct Worker<S: PartitionSource, W, E> {
     /// Records being handled, here or in `running`.
     pub(super) in_flight: usize,
     pub(super) bytes: usize,
+    /// Dead letters and copies for later among `writes`.
+    pub(super) letters: usize,
     /// What handlers sent and is not written.
     pub(super) output_bytes: usize,
     pub(super) taken: Vec<S::Record>,
@@ -111,6 +117,7 @@ where
         running: JoinSet::new(),
         in_flight: 0,
         bytes: 0,
+        letters: 0,
         output_bytes: 0,
         taken: Vec::new(),
         source_over: false,
@@ -292,6 +299,7 @@ where
         self.ending.is_none()
             && !self.user_paused
             && self.state.paused().is_none()
+            && self.letters < LETTERS
             && self.output_bytes < self.settings.max_bytes.max(1)
     }
 

@@ -333,3 +333,23 @@ async fn without_a_place_for_delays_a_policy_that_delays_stops() {
     assert!(matches!(done.ended, Ended::Stopped(_)), "{:?}", done.ended);
     assert_eq!(done.mark, None);
 }
+
+/// A broker that acknowledges nothing must not have the whole partition in memory.
+#[tokio::test(start_paused = true)]
+async fn dead_letters_under_way_are_bounded() {
+    let log = Log::default();
+    for offset in 0..5_000 {
+        log.append(record(offset, None, "{"));
+    }
+    let script = Script::new(|_, _| async { Ok(()) });
+    let settings = WorkerSettings {
+        policy: unlimited(),
+        ..settings()
+    };
+    let desk = Desk::answering(|_| Box::pin(std::future::pending()));
+    let work = Single::new(json(), script);
+    let rig = Rig::with(log.source(0), work, settings, desk);
+    sleep(secs(60)).await;
+    assert_eq!(rig.desk.dead_offsets(), (0..512).collect::<Vec<_>>());
+    assert_eq!(rig.mark.get(), None);
+}
