@@ -135,6 +135,7 @@ impl PartitionGauge {
     }
 
     /// Says whether what is staged of it cannot be written; true when that is news.
+    #[cfg(feature = "kafka")]
     pub(in crate::pipeline) fn set_unwritten(&self, unwritten: bool) -> bool {
         self.0.unwritten.swap(unwritten, Ordering::Relaxed) != unwritten
     }
