@@ -40,7 +40,7 @@ fn measure(role: &str, topic: &str, records: u64) -> Measured {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Order, PARTITIONS, fill, number};
 use crate::ours::{Count, configuration, run};
-use crate::{fresh, verdict};
+use crate::{fresh, median, verdict};
 use kafka_chain::Error;
 use kafka_chain::pipeline::{HandlerContext, Pipeline, handle_with};
 use std::hint::black_box;
@@ -85,11 +85,11 @@ pub(crate) async fn compare() {
         }
         process.kill().expect("a process that runs");
         process.wait().expect("an end");
-        // The highest of a tenth of the time that ends there: a pass ends and another begins.
+        // The median of a fifth of the time that ends there: within a pass it goes up and down.
         let until = |end: Duration| {
-            let from = end.saturating_sub(whole / 10);
+            let from = end.saturating_sub(whole / 5);
             let within = samples.iter().filter(|(at, _)| (from..=end).contains(at));
-            within.map(|(_, resident)| *resident).fold(0.0, f64::max)
+            median(within.map(|(_, resident)| *resident).collect())
         };
         let (early, late) = (until(whole / 5), until(whole));
         let peak = samples
