@@ -235,7 +235,8 @@ async fn a_timestamp_that_the_broker_refuses_is_not_insisted_on() {
     let Some(rig) = Rig::new("future") else {
         return;
     };
-    rig.create(1, &[]).await;
+    // What is as old as that would be deleted at the next look.
+    rig.create(1, &[("retention.ms", "-1")]).await;
     let mut settings = DeadLetterSettings::new(rig.settings(&[("linger.ms", "50")]));
     settings.dialects = vec![Dialect::Connect];
     let writer = DeadLetterWriter::start(&settings).unwrap();
